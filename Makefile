@@ -1,0 +1,56 @@
+# `make` alone lists what can be made. PYTHON, VENV and WORKERS can be given: make test PYTHON=python3.12 WORKERS=4
+
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON     ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14 python; do \
+                $$p -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && { echo $$p; break; }; done)
+VENV       ?= .venv
+WORKERS    ?= 2
+BIN        := $(VENV)/bin
+PIP        := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
+SOURCES    := $(wildcard src tests benchmarks scripts)
+TYPED      := $(wildcard src benchmarks scripts)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format bench clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.ready  ## virtual environment with everything for work on didact
+
+demo: setup  ## explain a few texts with the built-in model, into runs/demo
+	$(BIN)/didact demo --out runs/demo
+
+test: setup  ## all tests; those on real data are skipped where DIDACT_SHARED (../shared) is absent
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+check: setup  ## linter, formatter and type checker; changes nothing
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/mypy $(TYPED)
+
+format: setup  ## what the linter and the formatter can mend by themselves
+	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+bench: $(VENV)/.peers  ## measure the planner, then didact against its peers
+	$(BIN)/python benchmarks/planner.py
+	$(BIN)/python benchmarks/peers.py
+
+clean:  ## remove the virtual environment and caches; runs/ stays
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find src tests $(wildcard benchmarks scripts) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	@'$(PYTHON)' -c '$(NEW_ENOUGH)' 2>/dev/null || { \
+	  echo "didact needs Python 3.11 or newer; '$(or $(PYTHON),python3)' is missing or older." \
+	       "Install one, or name it: make setup PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@echo 'Installing torch: large, so the first time takes a minute or more.'
+	$(PIP) torch
+	$(PIP) -q -e '.[dev]'
+	@touch $@
+
+$(VENV)/.peers: $(VENV)/.ready
+	$(PIP) -q -e '.[peers]'
+	@touch $@

@@ -1,0 +1,1 @@
+"""Static explanation methods: one file, one registered class, one card each."""

@@ -1,0 +1,206 @@
+"""What every static method shares: checking inputs, resolving targets, metering, and verifying the explained pass."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from didact.errors import CapabilityError, InputError, MismatchError, ParameterError
+from didact.meter import Meter, metered
+from didact.models.outputs import resolve_target
+from didact.protocols import Given, Model, TargetLike
+from didact.provenance import versions
+from didact.registry import Registry, unknown
+from didact.types import Card, Cost, Example, Explanation, Floats, JsonValue, Level, Prediction, Scale, Target, Units
+
+CHUNK = 64
+"""Examples explained together: enough to fill batches, few enough that nothing piles up in memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a method found for one example.
+
+    Attributes:
+        scores: one per unit.
+        value: the explained number as the method's own pass saw it on the whole input, to be compared with the plain
+            prediction; None when the method does not look at the model.
+        details: further numbers worth keeping.
+    """
+
+    scores: Floats
+    value: float | None
+    details: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attribution(ABC):
+    """Base of static methods; a subclass's dataclass fields are its parameters, recorded on every explanation.
+
+    Args:
+        level: explain "word"s or "token"s.
+        scale: explain the "logit", "log_probability" or "probability"; the model's first scale when not given.
+    """
+
+    card: ClassVar[Card]
+
+    level: Level = "word"
+    scale: Scale | None = None
+
+    @abstractmethod
+    def attribute(self, model: Any, units: Sequence[Units], targets: Sequence[Target]) -> list[Outcome]:
+        """Score the units of each example; ``model`` has what the card needs."""
+
+    @abstractmethod
+    def cost(self, units: Units) -> Cost:
+        """Forwards and backwards of explaining this example, its plain prediction included."""
+
+    @classmethod
+    def configured(cls, **settings: object) -> Self:
+        """Make the method with these settings; unknown or unfitting ones are named."""
+        hints = get_type_hints(cls)
+        names = [item.name for item in dataclasses.fields(cls)]
+        for name, value in settings.items():
+            if name not in names:
+                raise ParameterError(unknown(f"parameter of {cls.card.name}", name, names))
+            _check_type(cls.card.name, name, value, hints[name])
+        return cls(**settings)  # type: ignore[arg-type]
+
+    @property
+    def parameters(self) -> dict[str, JsonValue]:
+        """All settings as plain values."""
+        return dataclasses.asdict(self)
+
+    def explain(
+        self, model: Model, examples: Sequence[Given], targets: Sequence[TargetLike] | None = None
+    ) -> list[Explanation]:
+        """One explanation per example, in order."""
+        if isinstance(examples, (str, Example)):
+            raise InputError("explain takes a list of examples; put a single text into a list")
+        wanted: Sequence[TargetLike] = [None] * len(examples) if targets is None else targets
+        if len(wanted) != len(examples):
+            raise InputError(f"{len(wanted)} targets were given for {len(examples)} examples; give one for each")
+        self._check_needs(model)
+        given = [Example.of(example) for example in examples]
+        found: list[Explanation] = []
+        for start in range(0, len(given), CHUNK):
+            found += self._explain(model, given[start : start + CHUNK], wanted[start : start + CHUNK])
+        return found
+
+    def _explain(self, model: Model, examples: list[Example], wanted: Sequence[TargetLike]) -> list[Explanation]:
+        with metered() as meter:
+            units = model.units(examples, self.level)
+            predictions = model.predict(examples)
+            targets = [resolve_target(model, w, p, self.scale) for w, p in zip(wanted, predictions, strict=True)]
+            outcomes = self.attribute(model, units, targets)
+        identity = {"name": model.name, "fingerprint": model.fingerprint()}
+        costs = self._costs(units, meter)
+        made = []
+        for unit, target, prediction, outcome, cost in zip(units, targets, predictions, outcomes, costs, strict=True):
+            _verify(self.card.name, model, outcome, prediction.value(target))
+            made.append(self._explanation(unit, target, prediction, outcome, cost, identity))
+        return made
+
+    def _explanation(
+        self,
+        units: Units,
+        target: Target,
+        prediction: Prediction,
+        outcome: Outcome,
+        cost: Cost,
+        identity: Mapping[str, str],
+    ) -> Explanation:
+        return Explanation(
+            method=self.card.name,
+            units=units,
+            scores=tuple(float(score) for score in outcome.scores),
+            target=target,
+            prediction=prediction,
+            parameters=self.parameters,
+            signed=self.card.signed,
+            cost=cost,
+            details=outcome.details,
+            model=identity,
+            versions=versions(),
+        )
+
+    def _costs(self, units: Sequence[Units], meter: Meter) -> list[Cost]:
+        """Declared counts; what was measured for the whole call is shared out in proportion to them."""
+        declared = [self.cost(unit) for unit in units]
+        total = sum(cost.forwards for cost in declared)
+        return [
+            dataclasses.replace(
+                cost,
+                evaluated=round(meter.evaluated * cost.forwards / total),
+                seconds=meter.seconds * cost.forwards / total,
+            )
+            for cost in declared
+        ]
+
+    def _check_needs(self, model: Model) -> None:
+        missing = self.card.needs - model.capabilities
+        if missing:
+            works = [card.name for card in ATTRIBUTIONS.cards() if card.needs <= model.capabilities]
+            raise CapabilityError(
+                f"{self.card.name} needs a model that is {' and '.join(sorted(missing))}, which {model.name} is not; "
+                f"methods that work with it: {', '.join(works)}"
+            )
+
+
+ATTRIBUTIONS: Registry[Attribution] = Registry(
+    "method", "didact.attribution", [str(Path(__file__).parent)], "didact.attributions"
+)
+register = ATTRIBUTIONS.register
+
+
+def at_least(owner: Attribution, **bounds: float) -> None:
+    """Refuse settings below their bound, in one sentence."""
+    for name, bound in bounds.items():
+        value = getattr(owner, name)
+        if not value >= bound:
+            raise ParameterError(f"{name} of {owner.card.name} must be at least {bound}, got {value!r}")
+
+
+def generator(seed: int, example: Example) -> np.random.Generator:
+    """Randomness that depends on the seed and the text alone, not on the batch it is explained in."""
+    return np.random.default_rng([seed, int(example.fingerprint, 16)])
+
+
+def _verify(method: str, model: Model, outcome: Outcome, plain: float) -> None:
+    if outcome.value is None:
+        return
+    if not abs(outcome.value - plain) <= model.precision * (1 + abs(plain)):
+        raise MismatchError(
+            f"{method} saw {outcome.value:.6g} where a plain pass of {model.name} gives {plain:.6g}: explaining would "
+            "explain another prediction; is the model random, or changed while it was explained?"
+        )
+
+
+def _check_type(method: str, name: str, value: object, hint: Any) -> None:
+    if not _fits(value, hint):
+        allowed = ", ".join(_allowed(hint))
+        raise ParameterError(f"{name} of {method} must be {allowed}, got {value!r}")
+
+
+def _fits(value: object, hint: Any) -> bool:
+    if get_origin(hint) is Literal:
+        return value in get_args(hint)
+    if get_args(hint):
+        return any(_fits(value, part) for part in get_args(hint))
+    if hint is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, hint) and not (hint is int and isinstance(value, bool))
+
+
+def _allowed(hint: Any) -> list[str]:
+    if get_origin(hint) is Literal:
+        return [repr(option) for option in get_args(hint)]
+    if get_args(hint):
+        return [name for part in get_args(hint) for name in _allowed(part)]
+    return ["None" if hint is type(None) else f"a {hint.__name__}"]

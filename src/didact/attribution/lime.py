@@ -1,0 +1,71 @@
+"""LIME: a weighted linear surrogate fitted around the text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from didact.attribution.base import Attribution, Outcome, at_least, generator, register
+from didact.ops.coalitions import lime_samples
+from didact.ops.regression import weighted_ridge
+from didact.protocols import Model
+from didact.types import Card, Cost, Floats, Keep, Target, Units
+
+
+@register(
+    Card(
+        name="lime",
+        family="perturbation",
+        summary="Coefficients of a ridge regression on random variants of the text, near ones weighing more.",
+        reference="Ribeiro, Singh and Guestrin 2016",
+        cost="samples + 1 forwards",
+        seeded=True,
+    )
+)
+@dataclass(frozen=True, kw_only=True)
+class Lime(Attribution):
+    """Each variant lacks a random number of units; its weight is sqrt(exp(-d^2 / width^2)), d = 100 x cosine distance.
+
+    Units are positions, not word types: a word that occurs twice gets two scores.
+
+    Args:
+        samples: variants evaluated, the full text among them.
+        kernel_width: width of the kernel in hundredths of cosine distance.
+        ridge: penalty on the squared coefficients.
+        absence: how an absent unit is shown; the model's default when not given.
+        seed: decides the variants.
+
+    Example:
+        >>> import didact
+        >>> didact.explain("Good, good and bad.", method="lime", samples=500)  # doctest: +SKIP
+    """
+
+    samples: int = 1000
+    kernel_width: float = 25.0
+    ridge: float = 1.0
+    absence: str | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        at_least(self, samples=2, kernel_width=1e-6, ridge=0)
+
+    def attribute(self, model: Model, units: Sequence[Units], targets: Sequence[Target]) -> list[Outcome]:
+        """Evaluate the neighbourhood of each text and fit its surrogate."""
+        keep = [lime_samples(len(unit), self.samples, generator(self.seed, unit.example)) for unit in units]
+        values = model.score(units, targets, keep, self.absence)
+        return [self._fit(rows, value) for rows, value in zip(keep, values, strict=True)]
+
+    def cost(self, units: Units) -> Cost:
+        """The plain prediction and the samples."""
+        return Cost(forwards=self.samples + 1)
+
+    def _fit(self, rows: Keep, values: Floats) -> Outcome:
+        coefficients, intercept, fit = weighted_ridge(rows, values, self._weights(rows), self.ridge)
+        return Outcome(coefficients, float(values[0]), {"intercept": intercept, "r_squared": fit})
+
+    def _weights(self, rows: Keep) -> Floats:
+        distance = 100 * (1 - np.sqrt(rows.mean(axis=1)))  # cosine distance of a 0/1 row to the row of ones
+        weights: Floats = np.sqrt(np.exp(-((distance / self.kernel_width) ** 2)))
+        return weights

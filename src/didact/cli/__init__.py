@@ -1,0 +1,59 @@
+"""The ``didact`` command. One file per command; heavy imports happen inside the commands."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from didact.cli import compare, demo, explain, listing
+from didact.errors import DidactError
+
+COMMANDS = (explain, compare, listing, demo)
+EPILOG = """examples:
+  didact explain "A warm, funny and wonderful film."
+  didact compare "Not bad at all." --methods lime,kernel_shap,integrated_gradients
+  didact list methods
+  didact demo
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; user errors end with one line and exit code 2."""
+    options = parser().parse_args(arguments)
+    try:
+        options.run(options)
+    except DidactError as problem:
+        print(f"didact: error: {' '.join(str(problem).split())}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("didact: stopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader (head, less) went away
+        sys.stderr.close()
+        return 0
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    whole = argparse.ArgumentParser(
+        prog="didact",
+        description="Explain the predictions of transformer text classifiers.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    whole.add_argument("--version", action="version", version=f"didact {version('didact')}")
+    commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for module in COMMANDS:
+        command = commands.add_parser(
+            module.NAME,
+            help=module.HELP,
+            description=module.HELP,
+            epilog=module.EXAMPLES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
+    return whole

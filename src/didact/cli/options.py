@@ -1,0 +1,135 @@
+"""Options and outputs that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from didact.data.files import SUFFIXES, read_examples, read_lines
+from didact.errors import InputError, ParameterError
+from didact.types import LEVELS, SCALES, Example
+
+if TYPE_CHECKING:
+    from didact.protocols import Model
+    from didact.types import Explanation
+
+ENDINGS = {"terminal": "txt", "json": "json", "html": "html", "latex": "tex"}
+
+
+def add_input(parser: argparse.ArgumentParser) -> None:
+    """What is explained."""
+    parser.add_argument("input", metavar="TEXT|-|FILE", help="a text, '-' for standard input, or a .txt/.jsonl file")
+    parser.add_argument("--pair", metavar="TEXT", help="the second text, for a model of pairs")
+    parser.add_argument("--target", metavar="LABEL", help="label or index to explain (default: the predicted class)")
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Which model, and how it reads."""
+    group = parser.add_argument_group("model")
+    group.add_argument(
+        "--model",
+        metavar="MODEL",
+        default="default",
+        help="Hub id or directory of a text classifier (default: the embedded sentiment classifier)",
+    )
+    group.add_argument("--inputs", choices=("text", "pair"), help="what the model reads (default: guessed from labels)")
+    group.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: the GPU when there is one)")
+    group.add_argument("--max-length", type=int, metavar="N", help="length limit in tokens, below the model's own")
+    group.add_argument("--truncate", action="store_true", help="explain what fits, even when most of a text does not")
+
+
+def add_method(parser: argparse.ArgumentParser) -> None:
+    """Settings that all methods have."""
+    group = parser.add_argument_group("method")
+    group.add_argument("--level", choices=LEVELS, default="word", help="what gets a score (default: word)")
+    group.add_argument("--scale", choices=SCALES, help="which number is explained (default: logit, if there is one)")
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Where results go."""
+    group = parser.add_argument_group("output")
+    group.add_argument("--format", choices=tuple(ENDINGS), default="terminal", help="default: terminal")
+    group.add_argument("--out", type=Path, metavar="FILE", help="write to a file instead of standard output")
+
+
+def read_input(options: argparse.Namespace) -> list[Example]:
+    """The examples a command line names."""
+    examples = _read(options.input)
+    if options.pair is None:
+        return [Example.of(example) for example in examples]
+    if len(examples) > 1:
+        raise InputError("--pair goes with a single text; for many pairs give a .jsonl file with 'text_pair' fields")
+    return [Example.of((examples[0].text, options.pair))]
+
+
+def load(options: argparse.Namespace) -> Model:
+    """The model a command line names."""
+    from didact.models.load import load_model
+
+    if options.max_length is not None and options.max_length < 3:
+        raise ParameterError(f"--max-length must be at least 3, got {options.max_length}")
+    return load_model(
+        options.model,
+        inputs=options.inputs,
+        device=options.device,
+        max_length=options.max_length,
+        max_truncated=1.0 if options.truncate else 0.5,
+    )
+
+
+def parse_target(text: str | None) -> str | int | None:
+    """A number means an index, anything else a label."""
+    return int(text) if text is not None and text.lstrip("-").isdigit() else text
+
+
+def parse_settings(pairs: Sequence[str]) -> dict[str, object]:
+    """``name=value`` settings; values are JSON where they can be read as such."""
+    settings: dict[str, object] = {}
+    for pair in pairs:
+        name, sign, value = pair.partition("=")
+        if not sign or not name:
+            raise ParameterError(f"a setting looks like name=value, got {pair!r}")
+        try:
+            settings[name] = json.loads(value)
+        except json.JSONDecodeError:
+            settings[name] = value
+    return settings
+
+
+def write(explanations: Sequence[Explanation], options: argparse.Namespace) -> None:
+    """Show or save explanations as the command line asks."""
+    from didact.render.formats import render
+
+    if options.out is not None:
+        text = render(explanations, ENDINGS[options.format])
+        try:
+            options.out.parent.mkdir(parents=True, exist_ok=True)
+            options.out.write_text(text, encoding="utf-8")
+        except OSError as problem:
+            raise InputError(f"cannot write {options.out}: {problem.strerror}") from None
+        print(options.out)
+    elif options.format == "terminal":
+        from didact.render.terminal import show_in_terminal
+
+        show_in_terminal(explanations)
+    else:
+        print(render(explanations, ENDINGS[options.format]))
+
+
+def _read(given: str) -> list[Example]:
+    if given == "-":
+        return read_lines(sys.stdin, "standard input")
+    path = Path(given)
+    try:
+        exists = path.exists()
+    except OSError:  # a text too long to be a file name
+        exists = False
+    if exists:
+        return read_examples(path)
+    if path.suffix in SUFFIXES and not any(blank in given for blank in " \t\n"):
+        raise InputError(f"there is no file {given}; to explain it as a text, pass it through '-'")
+    return [Example(given)]

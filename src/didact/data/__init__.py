@@ -1,0 +1,1 @@
+"""Where examples come from: files, and the generated corpus with planted rationales."""

@@ -1,0 +1,1 @@
+"""Files of the default model; read by models."""

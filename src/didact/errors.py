@@ -1,0 +1,39 @@
+"""One small tree of errors. Each message says what was given, what is allowed and what to do."""
+
+from __future__ import annotations
+
+
+class DidactError(Exception):
+    """Base of all errors that a user can act on; the command line prints it in one line and exits with 2."""
+
+
+class InputError(DidactError):
+    """The text, the file or the kind of example cannot be explained."""
+
+
+class TargetError(DidactError):
+    """The asked-for label or scale does not exist in this model."""
+
+
+class ModelError(DidactError):
+    """The model cannot be loaded, or answers in a form that cannot be used."""
+
+
+class CapabilityError(DidactError):
+    """The method needs something of the model that it does not offer."""
+
+
+class MismatchError(ModelError):
+    """The explained pass does not reproduce the model's plain prediction."""
+
+
+class ParameterError(DidactError):
+    """A setting is unknown or out of range."""
+
+
+class UnknownNameError(DidactError):
+    """No such registered name; the message lists the close ones."""
+
+
+class FormatError(DidactError):
+    """Stored or outside data is not what it should be."""

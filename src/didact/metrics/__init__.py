@@ -1,0 +1,1 @@
+"""Judges of explanations: one value per example."""

@@ -1,0 +1,1 @@
+"""Agreement of explanations with rationales that are known: human, or planted."""

@@ -1,0 +1,89 @@
+"""Sees a model's attention without forking it.
+
+One attention function is registered with Transformers' ``AttentionInterface``. Inside ``observed`` the model uses it;
+afterwards, also on failure, it uses again what it used before. Models that do not go through the interface
+(DeBERTa-v2, Longformer) are read through ``output_attentions`` where they offer it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface, PreTrainedModel
+from transformers.masking_utils import AttentionMaskInterface, eager_mask
+
+NAME = "didact_observed"
+
+Observer = Callable[[Tensor, Tensor], None]
+"""Called once per layer, in order, with logits and probabilities: both (batch, heads, queries, keys)."""
+
+_OBSERVER: ContextVar[Observer | None] = ContextVar("didact_attention_observer", default=None)
+
+
+def goes_through_interface(model: PreTrainedModel) -> bool:
+    """Whether ``observed`` can see this model's heads."""
+    return bool(model._can_set_attn_implementation())
+
+
+@contextlib.contextmanager
+def observed(model: PreTrainedModel, observer: Observer) -> Iterator[None]:
+    """Show every attention layer inside the block to ``observer``; differentiable twice, like eager attention."""
+    before = _implementations(model)
+    token = _OBSERVER.set(observer)
+    try:
+        model.set_attn_implementation(NAME)
+        yield
+    finally:
+        for config, implementation in before:
+            config._attn_implementation_internal = implementation
+        _OBSERVER.reset(token)
+
+
+def attend(  # noqa: PLR0913 - the signature is Transformers'
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    softcap: float | None = None,
+    **unused: Any,
+) -> tuple[Tensor, Tensor]:
+    """Plain attention over (batch, heads, tokens, dim) that reports its logits and probabilities."""
+    groups = query.shape[1] // key.shape[1]
+    if groups > 1:  # grouped-query attention: each key head serves several query heads
+        key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    logits = query @ key.transpose(-1, -2) * scale
+    if softcap is not None:
+        logits = torch.tanh(logits / softcap) * softcap
+    if attention_mask is not None:
+        logits = logits + attention_mask[..., : key.shape[-2]]
+    probabilities = torch.softmax(logits, -1, dtype=torch.float32).to(query.dtype)
+    observer = _OBSERVER.get()
+    if observer is not None:
+        observer(logits, probabilities)
+    kept = nn.functional.dropout(probabilities, dropout, module.training)
+    return (kept @ value).transpose(1, 2).contiguous(), probabilities
+
+
+def _implementations(model: PreTrainedModel) -> list[tuple[Any, Any]]:
+    """Every config inside the model with the attention implementation it names now."""
+    found: dict[int, Any] = {}
+    waiting = [module.config for module in model.modules() if isinstance(module, PreTrainedModel)]
+    while waiting:
+        config = waiting.pop()
+        if id(config) not in found:
+            found[id(config)] = config
+            waiting += [sub for key in config.sub_configs if (sub := getattr(config, key)) is not None]
+    return [(config, config._attn_implementation_internal) for config in found.values()]
+
+
+AttentionInterface.register(NAME, attend)
+AttentionMaskInterface.register(NAME, eager_mask)

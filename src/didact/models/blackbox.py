@@ -1,0 +1,156 @@
+"""Adapter for a plain function from texts to probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from didact.errors import InputError, ModelError, ParameterError
+from didact.meter import count
+from didact.models.outputs import predictions, read
+from didact.ops.masking import Absence, unique_rows
+from didact.ops.units import word_spans
+from didact.progress import advance, working
+from didact.provenance import content_hash
+from didact.types import Example, Floats, Keep, Level, Prediction, Scale, Target, Units
+
+Predict = Callable[[list[str]], Any]
+
+
+class BlackBox:
+    """A ``predict(list[str]) -> probabilities`` function; offers nothing but its answers.
+
+    Args:
+        predict: gives one row per text, one column per label, rows adding up to 1.
+        labels: names of the columns; "class 0", "class 1", ... when not given.
+        batch_size: how many texts one call of the function gets.
+    """
+
+    default_absence = "delete"
+    inputs = "text"
+    precision = 1e-3
+
+    def __init__(self, predict: Predict, *, labels: Sequence[str] | None = None, batch_size: int = 64) -> None:
+        self.function = predict
+        self.name = str(getattr(predict, "__name__", type(predict).__name__))
+        self.scales: tuple[Scale, ...] = ("probability", "log_probability")
+        self.capabilities: frozenset[str] = frozenset()
+        self.batch_size = batch_size
+        self.labels = tuple(labels) if labels is not None else ()
+        if not self.labels:
+            self.labels = tuple(f"class {i}" for i in range(self._call(["a short probe"]).shape[1]))
+
+    def fingerprint(self) -> str:
+        """Hash of the function's code as far as Python shows it; a function's hidden state is not seen."""
+        code = getattr(self.function, "__code__", None)
+        seen = [code.co_code.hex(), repr(code.co_consts)] if code is not None else [repr(type(self.function))]
+        return content_hash([self.name, self.labels, *seen])
+
+    def units(self, examples: Sequence[Example], level: Level = "word") -> list[Units]:
+        """The words of each text; a function shows no tokens."""
+        if level != "word":
+            raise ParameterError("a predict function shows no tokens; use level='word'")
+        found = []
+        for example in examples:
+            if example.text_pair is not None:
+                raise InputError(f"{self.name} takes single texts, but a pair was given")
+            spans = word_spans(example.text)
+            if not spans:
+                raise InputError(f"there is no word to explain in {example.text!r:.80}")
+            found.append(Units(example, level, tuple(spans)))
+        return found
+
+    def predict(self, examples: Sequence[Example]) -> list[Prediction]:
+        """The function's answers for the whole texts."""
+        rows = self._evaluate("predicting", [example.text for example in examples])
+        count(forwards=len(examples), evaluated=len(examples))
+        logs = torch.from_numpy(np.log(np.maximum(rows, 1e-300)))
+        return [
+            Prediction(plain.labels, plain.outputs, tuple(row.tolist()))
+            for plain, row in zip(predictions(logs, self.labels, "softmax"), rows, strict=True)
+        ]
+
+    def score(
+        self, units: Sequence[Units], targets: Sequence[Target], keep: Sequence[Keep], absence: str | None = None
+    ) -> list[Floats]:
+        """The target under each keep mask, by rewriting the text; equal texts are asked once."""
+        operator = self._absence(absence)
+        texts: dict[str, int] = {}
+        rows: list[list[int]] = []
+        for unit, masks in zip(units, keep, strict=True):
+            if masks.shape[1] != len(unit):
+                raise ParameterError(f"keep masks must have shape (variants, {len(unit)}), got {masks.shape}")
+            distinct, inverse = unique_rows(masks)
+            numbers = [texts.setdefault(_rewrite(unit, row, operator), len(texts)) for row in distinct]
+            rows.append([numbers[i] for i in inverse])
+        outputs = torch.from_numpy(np.log(np.maximum(self._evaluate("evaluating variants", list(texts)), 1e-300)))
+        count(forwards=sum(len(masks) for masks in keep), evaluated=len(texts))
+        return [
+            read(outputs[own], [target] * len(own), "softmax").numpy()
+            for own, target in zip(rows, targets, strict=True)
+        ]
+
+    def _evaluate(self, what: str, texts: list[str]) -> Floats:
+        parts = []
+        with working(what, len(texts)):
+            for start in range(0, len(texts), self.batch_size):
+                part = texts[start : start + self.batch_size]
+                parts.append(self._call(part))
+                advance(len(part))
+        return np.concatenate(parts)
+
+    def _call(self, texts: list[str]) -> Floats:
+        """Ask the function and check its answer."""
+        try:
+            answer = self.function(list(texts))
+        except Exception as problem:
+            raise ModelError(
+                f"the predict function {self.name} raised {type(problem).__name__}: {problem} (called with "
+                f"{len(texts)} texts, the first {texts[0]!r:.60})"
+            ) from problem
+        try:
+            rows = np.asarray(answer, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ModelError(
+                f"the predict function {self.name} must return an array of probabilities, got {type(answer).__name__}"
+            ) from None
+        wanted = f"({len(texts)}, {len(self.labels) or 'number of labels, at least 2'})"
+        if rows.ndim != 2 or len(rows) != len(texts) or rows.shape[1] != (len(self.labels) or max(rows.shape[1], 2)):
+            raise ModelError(f"the predict function {self.name} returned shape {rows.shape}; expected {wanted}")
+        if not np.isfinite(rows).all():
+            bad = texts[int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])]
+            raise ModelError(f"the predict function {self.name} returned NaN or infinity for {bad!r:.60}")
+        wrong = (rows < -1e-6).any(axis=1) | (np.abs(rows.sum(axis=1) - 1) > 1e-3)
+        if wrong.any():
+            first = int(np.flatnonzero(wrong)[0])
+            raise ModelError(
+                f"the predict function {self.name} must return probabilities: row {first} is {rows[first].tolist()} "
+                f"and adds up to {rows[first].sum():.4g}; apply softmax first if these are logits"
+            )
+        return rows
+
+    def _absence(self, text: str | None) -> Absence:
+        operator = Absence.parse(text or self.default_absence)
+        if operator.kind not in ("delete", "token"):
+            raise ParameterError(f"a predict function sees only text; use absence 'delete' or 'token:X', not {text!r}")
+        return operator
+
+
+def _rewrite(units: Units, keep: Keep, operator: Absence) -> str:
+    """The text without its absent units; a deleted unit takes the blanks before it along."""
+    text = units.example.text
+    if keep.all():
+        return text
+    parts: list[str] = []
+    cursor = 0
+    for span, kept in zip(units.spans, keep, strict=True):
+        gap = text[cursor : span.start]
+        if kept:
+            parts += [gap, text[span.start : span.end]]
+        elif operator.kind == "token":
+            parts += [gap, str(operator.token)]
+        cursor = span.end
+    return "".join([*parts, text[cursor:]]).strip()

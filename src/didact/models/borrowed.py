@@ -1,0 +1,36 @@
+"""The user's model, borrowed: in evaluation mode while we use it, and exactly as it was afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from torch import nn
+from transformers.utils import logging
+
+
+@contextlib.contextmanager
+def borrowed(model: nn.Module) -> Iterator[None]:
+    """Switch dropout and the like off inside the block; every module's own mode comes back, also on failure."""
+    training = [module for module in model.modules() if module.training]
+    try:
+        for module in training:
+            module.training = False
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """No bars and advice of Transformers' own inside the block; what the user had set comes back."""
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    try:
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()

@@ -1,0 +1,110 @@
+"""Tokenises examples and says which characters each token stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from transformers import PreTrainedTokenizerBase
+
+from didact.errors import InputError
+from didact.ops.units import TokenSpan, group_words
+from didact.types import Example, Level, Span, Units
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """One tokenised example.
+
+    Attributes:
+        ids: token ids, special tokens included.
+        types: segment ids, or None where the model has none.
+        tokens: characters of each position, None for special tokens.
+    """
+
+    ids: Ints
+    types: Ints | None
+    tokens: tuple[TokenSpan | None, ...]
+
+
+class Encoder:
+    """A fast tokenizer with a length limit; leaves the tokenizer's own settings as they are."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, limit: int | None, max_truncated: float) -> None:
+        self.tokenizer = tokenizer
+        self.limit = limit
+        self.max_truncated = max_truncated
+
+    def encode(self, examples: Sequence[Example]) -> list[Encoding]:
+        """Tokenise examples one by one (batch settings such as padding stay out of it)."""
+        return [self._encode(example) for example in examples]
+
+    def units(self, examples: Sequence[Example], level: Level) -> list[Units]:
+        """Words or tokens of each example."""
+        encodings = self.encode(examples)
+        return [self._units(example, code, level) for example, code in zip(examples, encodings, strict=True)]
+
+    def _encode(self, example: Example) -> Encoding:
+        batch = self.tokenizer(
+            example.text,
+            example.text_pair,
+            truncation=self.limit is not None,
+            max_length=self.limit,
+            padding=False,
+            return_offsets_mapping=True,
+            return_attention_mask=False,
+            return_special_tokens_mask=True,
+            verbose=False,
+        )
+        fields = batch.sequence_ids(0)
+        tokens = tuple(
+            None if special or field is None else (int(field), int(start), int(end))
+            for field, (start, end), special in zip(
+                fields, batch["offset_mapping"], batch["special_tokens_mask"], strict=True
+            )
+        )
+        types = batch.get("token_type_ids")
+        return Encoding(np.array(batch["input_ids"]), None if types is None else np.array(types), tokens)
+
+    def _units(self, example: Example, code: Encoding, level: Level) -> Units:
+        if level == "word":
+            spans, positions = group_words(example.fields, code.tokens)
+        else:
+            found = [(i, token) for i, token in enumerate(code.tokens) if token is not None and token[2] > token[1]]
+            spans = [Span(start, end, field) for _, (field, start, end) in found]
+            positions = [[i] for i, _ in found]
+        if not spans:
+            raise InputError(f"the tokenizer finds no word to explain in {example.text!r:.80}")
+        truncated = self._truncated(example, code)
+        if truncated > self.max_truncated:
+            self._refuse(example, truncated)
+        return Units(example, level, tuple(spans), tuple(tuple(p) for p in positions), truncated)
+
+    def _truncated(self, example: Example, code: Encoding) -> float:
+        """Share of the non-blank characters that no token stands for because the length limit cut them off."""
+        if self.limit is None or len(code.ids) < self.limit:
+            return 0.0
+        lost = total = 0
+        for field, text in enumerate(example.fields):
+            seen = [token for token in code.tokens if token is not None and token[0] == field]
+            first = min((token[1] for token in seen), default=0)
+            last = max((token[2] for token in seen), default=0)
+            total += _solid(text)
+            lost += _solid(text[:first]) + _solid(text[last:])
+        return lost / total
+
+    def _refuse(self, example: Example, truncated: float) -> None:
+        size = sum(len(text) for text in example.fields)
+        raise InputError(
+            f"the text has {size:,} characters, but the model's limit of {self.limit} tokens cuts off "
+            f"{truncated:.0%} of them, so an explanation would not explain the text; shorten or split it, or allow "
+            f"the cut with max_truncated=1 (command line: --truncate)"
+        )
+
+
+def _solid(text: str) -> int:
+    return len("".join(text.split()))

@@ -1,0 +1,90 @@
+"""Packs rows of many examples into batches of one token budget and survives running out of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from didact.errors import ModelError
+from didact.progress import advance, working
+
+Ints = NDArray[np.int64]
+
+
+@dataclass
+class Budget:
+    """How many tokens (rows times padded length) one batch may hold; halved when memory runs out, and stays halved."""
+
+    tokens: int
+    rows: int = 1 << 30
+
+    def halve(self) -> None:
+        """Take half from now on."""
+        self.tokens //= 2
+
+
+def run(what: str, lengths: Ints, budget: Budget, pads: bool, evaluate: Callable[[Ints], None]) -> None:
+    """Call ``evaluate`` on batches of row numbers until every row was done once.
+
+    Rows are taken longest first, so that a batch is padded little and memory fails at once or not at all. ``evaluate``
+    must not keep results of a batch before its last allocation succeeded.
+
+    Args:
+        what: name of the work, for progress.
+        lengths: tokens per row.
+        budget: shared between calls, so that what was learnt about memory is not forgotten.
+        pads: whether rows of different length may share a batch.
+        evaluate: runs the model on these rows, all at most as long as the first.
+    """
+    order = np.argsort(-lengths, kind="stable")
+    done = 0
+    with working(what, len(order)):
+        while done < len(order):
+            for batch in batches(lengths, order[done:], budget, pads):
+                try:
+                    evaluate(batch)
+                except (RuntimeError, MemoryError) as problem:
+                    _recover(problem, batch, lengths, budget)
+                    break
+                done += len(batch)
+                advance(len(batch))
+
+
+def batches(lengths: Ints, order: Ints, budget: Budget, pads: bool) -> Iterator[Ints]:
+    """Cut rows, sorted longest first, into batches within the budget; a single row is always allowed."""
+    start = 0
+    while start < len(order):
+        longest = int(lengths[order[start]])
+        count = max(1, min(budget.tokens // max(longest, 1), budget.rows))
+        batch = order[start : start + count]
+        if not pads:
+            batch = batch[lengths[batch] == longest]
+        yield batch
+        start += len(batch)
+
+
+def is_out_of_memory(problem: BaseException) -> bool:
+    """Whether an exception of torch, CUDA or the operating system means that memory ran out."""
+    if isinstance(problem, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    text = str(problem).lower()
+    return "out of memory" in text or "can't allocate memory" in text or "not enough memory" in text
+
+
+def _recover(problem: BaseException, batch: Ints, lengths: Ints, budget: Budget) -> None:
+    """Halve the budget, or give up when a single row is too much."""
+    if not is_out_of_memory(problem):
+        raise problem
+    if len(batch) == 1:
+        raise ModelError(
+            f"out of memory on a single row of {int(lengths[batch[0]])} tokens; use a shorter max_length, "
+            "a smaller model or another device"
+        ) from problem
+    budget.tokens = min(budget.tokens, len(batch) * int(lengths[batch[0]]))
+    budget.halve()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

@@ -1,0 +1,322 @@
+"""Adapter for Transformers text classifiers and regressors: single texts and pairs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from didact.errors import CapabilityError, InputError
+from didact.meter import count
+from didact.models.attention import goes_through_interface, observed
+from didact.models.borrowed import borrowed
+from didact.models.encoding import Encoder, Encoding
+from didact.models.facts import Facts, find_facts
+from didact.models.outputs import Activation, predictions, read
+from didact.models.planner import Budget, run
+from didact.models.variants import VariantRows, pad
+from didact.models.vocabulary import Vocabulary
+from didact.ops.masking import Absence, unit_of_position
+from didact.protocols import ATTENTIVE, DIFFERENTIABLE, AttentionKind, AttentionRows, Points
+from didact.provenance import content_hash
+from didact.types import SCALES, Example, Floats, Keep, Level, Prediction, Scale, Target, Units
+
+Ints = NDArray[np.int64]
+Inputs = Literal["text", "pair"]
+
+CPU_TOKENS = 2048
+GPU_TOKENS = 65536
+
+
+class TextModel:
+    """A ``...ForSequenceClassification`` model with its fast tokenizer, borrowed and never changed.
+
+    Args:
+        model: the user's model, wherever it is and in whatever mode.
+        tokenizer: its fast tokenizer.
+        inputs: whether it reads single texts or pairs.
+        max_length: length limit in tokens; the model's own when not given.
+        max_truncated: largest share of a text's characters that the limit may cut off before that is an error.
+        batch_tokens: tokens per batch (rows times padded length).
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        inputs: Inputs = "text",
+        max_length: int | None = None,
+        max_truncated: float = 0.5,
+        batch_tokens: int | None = None,
+    ) -> None:
+        self.hf = model
+        self.inputs = inputs
+        self.name = str(getattr(model, "name_or_path", "") or type(model).__name__)
+        self.labels = tuple(str(label) for _, label in sorted((model.config.id2label or {}).items()))
+        self.activation = _activation(model.config)
+        self.scales: tuple[Scale, ...] = ("logit",) if self.activation == "identity" else SCALES
+        self.encoder = Encoder(tokenizer, _limit(model, tokenizer, max_length), max_truncated)
+        self.precision = 1e-3 if model.dtype == torch.float32 else 3e-2
+        default = GPU_TOKENS if model.device.type == "cuda" else CPU_TOKENS
+        self.budget = Budget(batch_tokens or default)
+        self.vocabulary = Vocabulary(tokenizer, model)
+        self.default_absence = "mask" if tokenizer.mask_token_id is not None else "drop"
+
+    @property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The user's tokenizer."""
+        return self.encoder.tokenizer
+
+    @functools.cached_property
+    def facts(self) -> Facts:
+        """What the model tolerates; tried once, on first need."""
+        with borrowed(self.hf):
+            code = self.encoder.encode([Example("a short probe", "of two" if self.inputs == "pair" else None)])[0]
+            facts = find_facts(self.hf, self._inputs(code.ids[None], [code]))
+        if not facts.batches:
+            self.budget.rows = 1
+        return facts
+
+    @functools.cached_property
+    def capabilities(self) -> frozenset[str]:
+        """What methods may ask of it beyond ``score``."""
+        tried = {DIFFERENTIABLE: self.facts.takes_embeddings, ATTENTIVE: self.facts.shows_attention}
+        return frozenset(name for name, holds in tried.items() if holds)
+
+    def fingerprint(self) -> str:
+        """Hash of the configuration and of 64 evenly spaced values of every weight."""
+        parts: list[object] = [self.hf.config.to_dict(), len(self.tokenizer)]
+        for name, weight in self.hf.state_dict().items():
+            flat = weight.detach().reshape(-1)
+            sample = flat[:: max(1, flat.numel() // 64)][:64]
+            parts.append([name, list(weight.shape), sample.double().tolist()])
+        return content_hash(parts)
+
+    def units(self, examples: Sequence[Example], level: Level = "word") -> list[Units]:
+        """Words or tokens by character offsets."""
+        for example in examples:
+            self._check_kind(example)
+        return self.encoder.units(examples, level)
+
+    def predict(self, examples: Sequence[Example]) -> list[Prediction]:
+        """Plain passes: padded batches of token ids with an attention mask and nothing else."""
+        for example in examples:
+            self._check_kind(example)
+        codes = self.encoder.encode(examples)
+        lengths = np.array([len(code.ids) for code in codes], dtype=np.int64)
+        outputs = torch.zeros(len(codes), len(self.labels))
+
+        def evaluate(rows: Ints) -> None:
+            width = int(lengths[rows[0]])
+            ids = np.stack([pad(codes[row].ids, width, self.vocabulary.pad_id) for row in rows])
+            outputs[rows] = self.hf(**self._inputs(ids, [codes[row] for row in rows])).logits.float().cpu()
+
+        with borrowed(self.hf), torch.inference_mode():
+            _ = self.facts
+            run("predicting", lengths, self.budget, True, evaluate)
+        count(forwards=len(codes), evaluated=len(codes))
+        return predictions(outputs, self.labels, self.activation)
+
+    def score(
+        self, units: Sequence[Units], targets: Sequence[Target], keep: Sequence[Keep], absence: str | None = None
+    ) -> list[Floats]:
+        """The target under each keep mask.
+
+        Variants of all examples share batches; a variant that repeats is evaluated once; with "delete" and "drop"
+        absent tokens are not computed at all.
+        """
+        operator = self._absence(absence)
+        with borrowed(self.hf), torch.inference_mode():
+            codes = self.encoder.encode([unit.example for unit in units])
+            rows = VariantRows(units, codes, keep, operator, self.vocabulary, self.facts.position_offset)
+            values = np.zeros(len(rows.owner))
+
+            def evaluate(batch: Ints) -> None:
+                tensors = {name: self._tensor(column) for name, column in rows.columns(batch).items()}
+                outputs = self.hf(**self._blend(tensors) if operator.kind == "blend" else tensors).logits.float()
+                values[batch] = read(outputs, [targets[i] for i in rows.owner[batch]], self.activation).cpu().numpy()
+
+            pads = operator.kind != "blend" or self.facts.pads_embeddings
+            run("evaluating variants", rows.lengths, self.budget, pads, evaluate)
+        count(forwards=sum(len(masks) for masks in keep), evaluated=len(rows.owner))
+        return rows.spread(values)
+
+    def embed(self, units: Sequence[Units], absent: str | None = None) -> list[Tensor]:
+        """Input embeddings (tokens, dim); with ``absent`` ("mask", "pad", "zero", "token:X"), units replaced by it."""
+        self._need_embeddings()
+        table = self.hf.get_input_embeddings()
+        found = []
+        with torch.no_grad():
+            for unit, code in zip(units, self.encoder.encode([u.example for u in units]), strict=True):
+                vectors = table(self._tensor(code.ids)).detach()
+                if absent is not None:
+                    covered = unit_of_position(unit, len(code.ids)) >= 0
+                    vectors = vectors.clone()
+                    vectors[torch.from_numpy(covered).to(vectors.device)] = self._absent_vector(absent, vectors)
+                found.append(vectors)
+        return found
+
+    def gradients(
+        self, units: Sequence[Units], targets: Sequence[Target], points: Sequence[Points], weights: Sequence[Floats]
+    ) -> list[tuple[Floats, Tensor]]:
+        """Values at the points, and the weighted sum over points of the gradient (tokens, dim)."""
+        self._need_embeddings()
+        codes = self.encoder.encode([u.example for u in units])
+        starts = np.cumsum([0, *(len(p) for p in points)])
+        owner = np.repeat(np.arange(len(points)), np.diff(starts))
+        lengths = np.array([len(codes[i].ids) for i in owner], dtype=np.int64)
+        values = np.zeros(len(owner))
+        sums: list[Tensor | None] = [None] * len(points)
+
+        def evaluate(rows: Ints) -> None:
+            owners = owner[rows]
+            parts = [(int(i), rows[owners == i] - starts[i]) for i in dict.fromkeys(owners)]
+            vectors = [points[i][int(steps[0]) : int(steps[-1]) + 1] for i, steps in parts]
+            at = self._pad_vectors(vectors, int(lengths[rows[0]])).requires_grad_(True)
+            batch = self._inputs(None, [codes[i] for i in owners], vectors=at)
+            value = read(self.hf(**batch).logits, [targets[i] for i in owners], self.activation)
+            (gradient,) = torch.autograd.grad(value.sum(), at)
+            values[rows] = value.detach().double().cpu().numpy()
+            begin = 0
+            for i, steps in parts:
+                own = gradient[begin : begin + len(steps), : len(codes[i].ids)]
+                part = torch.einsum("k,ktd->td", own.new_tensor(weights[i][steps]), own)
+                known = sums[i]
+                sums[i] = part if known is None else known + part
+                begin += len(steps)
+
+        with borrowed(self.hf), torch.enable_grad():
+            budget = Budget(max(1, self.budget.tokens // 2), self.budget.rows)
+            run("differentiating", lengths, budget, self.facts.pads_embeddings, evaluate)
+        count(forwards=len(owner), backwards=len(owner), evaluated=len(owner))
+        return [(values[starts[i] : starts[i + 1]], total) for i, total in enumerate(sums) if total is not None]
+
+    def attention(
+        self, units: Sequence[Units], rows: AttentionRows = "pooled", kind: AttentionKind = "probabilities"
+    ) -> list[tuple[Prediction, Tensor]]:
+        """Prediction of the observed pass and attention (layers, heads, [queries,] keys), example by example."""
+        if ATTENTIVE not in self.capabilities:
+            raise CapabilityError(
+                f"{type(self.hf).__name__} neither uses Transformers' attention interface nor returns full attention "
+                "maps; use a method that does not need attention"
+            )
+        found = []
+        with borrowed(self.hf), torch.inference_mode():
+            for code in self.encoder.encode([u.example for u in units]):
+                outputs, layers = self._observe(code, rows, kind)
+                plain = predictions(outputs.float().cpu()[None], self.labels, self.activation)[0]
+                found.append((plain, torch.stack(layers)))
+        count(forwards=len(units), evaluated=len(units))
+        return found
+
+    def _observe(self, code: Encoding, rows: AttentionRows, kind: AttentionKind) -> tuple[Tensor, list[Tensor]]:
+        layers: list[Tensor] = []
+
+        def watch(logits: Tensor, probabilities: Tensor) -> None:
+            layers.append(self._rows((probabilities if kind == "probabilities" else logits)[0].float(), rows))
+
+        batch = self._inputs(code.ids[None], [code])
+        if goes_through_interface(self.hf):
+            with observed(self.hf, watch):
+                return self.hf(**batch).logits[0], layers
+        if kind == "logits":
+            raise CapabilityError(
+                f"{type(self.hf).__name__} does not use Transformers' attention interface: its attention "
+                "probabilities can be read, its attention logits cannot; use kind='probabilities'"
+            )
+        result = self.hf(**batch, output_attentions=True)
+        return result.logits[0], [self._rows(matrix[0].float(), rows) for matrix in result.attentions]
+
+    def _rows(self, matrix: Tensor, rows: AttentionRows) -> Tensor:
+        """Reduce (heads, queries, keys) over queries as asked."""
+        if rows == "all":
+            return matrix
+        if rows == "mean" or getattr(self.hf.config, "classifier_pooling", "cls") == "mean":
+            return matrix.mean(1)
+        return matrix[:, 0 if self.facts.pads_embeddings or not self.facts.takes_embeddings else -1]
+
+    def _blend(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        vectors = self.hf.get_input_embeddings()(batch.pop("input_ids"))
+        share = batch.pop("weights")[..., None].to(vectors.dtype)
+        return {**batch, "inputs_embeds": share * vectors + (1 - share) * self._absent_vector("mask", vectors)}
+
+    def _inputs(self, ids: Ints | None, codes: Sequence[Encoding], vectors: Tensor | None = None) -> dict[str, Tensor]:
+        """Inputs of a plain pass over whole examples, given as padded ids or as padded embeddings."""
+        width = ids.shape[1] if ids is not None else vectors.shape[1] if vectors is not None else 0
+        mask = np.stack([pad(np.ones(len(code.ids), dtype=np.int64), width, 0) for code in codes])
+        batch = {"attention_mask": self._tensor(mask)}
+        if ids is not None:
+            batch["input_ids"] = self._tensor(ids)
+        if vectors is not None:
+            batch["inputs_embeds"] = vectors
+        if codes[0].types is not None:
+            types = [code.types for code in codes if code.types is not None]
+            batch["token_type_ids"] = self._tensor(np.stack([pad(row, width, 0) for row in types]))
+        return batch
+
+    def _pad_vectors(self, vectors: Sequence[Tensor], width: int) -> Tensor:
+        widen = torch.nn.functional.pad
+        return torch.cat([widen(v, (0, 0, 0, width - v.shape[1])) for v in vectors]).detach()
+
+    def _tensor(self, array: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array)).to(self.hf.device)
+
+    def _check_kind(self, example: Example) -> None:
+        if self.inputs == "text" and example.text_pair is not None:
+            raise InputError(
+                f"{self.name} explains single texts, but a pair was given; if it was trained on pairs, "
+                "load it with inputs='pair' (command line: --inputs pair)"
+            )
+        if self.inputs == "pair" and example.text_pair is None:
+            raise InputError(
+                f"{self.name} explains pairs of texts, but a single text was given; give (text, text_pair)"
+            )
+
+    def _need_embeddings(self) -> None:
+        if DIFFERENTIABLE not in self.capabilities:
+            raise CapabilityError(f"{type(self.hf).__name__} does not take input embeddings, so it has no gradients")
+
+    def _absence(self, text: str | None) -> Absence:
+        operator = Absence.parse(text or self.default_absence)
+        if not operator.removes:
+            self.vocabulary.absent_id(operator)
+        if operator.kind == "blend":
+            self._need_embeddings()
+        return operator
+
+    def _absent_vector(self, absent: str, like: Tensor) -> Tensor:
+        """Embedding that stands for an absent token: (dim,)."""
+        if absent == "zero":
+            return like.new_zeros(like.shape[-1])
+        if absent == "mask" and self.tokenizer.mask_token_id is None:
+            absent = "pad" if self.tokenizer.pad_token_id is not None else "zero"
+            return self._absent_vector(absent, like)
+        operator = Absence("token", "pad") if absent == "pad" else Absence.parse(absent)
+        index = torch.tensor(self.vocabulary.absent_id(operator), device=like.device)
+        vector: Tensor = self.hf.get_input_embeddings()(index).detach()
+        return vector
+
+
+def _activation(config: Any) -> Activation:
+    if config.num_labels == 1 or config.problem_type == "regression":
+        return "identity"
+    return "sigmoid" if config.problem_type == "multi_label_classification" else "softmax"
+
+
+def _limit(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, asked: int | None) -> int | None:
+    """The smallest of the user's, the tokenizer's and the position table's limits."""
+    limits = [asked, tokenizer.model_max_length if tokenizer.model_max_length < 1_000_000 else None]
+    table = getattr(model.config, "max_position_embeddings", None)
+    if isinstance(table, int) and table > 0:
+        offset = getattr(model.config, "pad_token_id", None)
+        shifted = getattr(getattr(model.base_model, "embeddings", None), "padding_idx", None) is not None
+        limits.append(table - (offset + 1) if shifted and offset is not None else table)
+    known = [limit for limit in limits if limit is not None]
+    return min(known) if known else None

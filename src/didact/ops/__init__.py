@@ -1,0 +1,1 @@
+"""Pure functions on arrays and tensors that methods and models are composed of."""

@@ -1,0 +1,86 @@
+"""How an absent unit is shown to the model: the absence operators, applied to token ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from didact.errors import ParameterError
+from didact.types import Keep, Units
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+KINDS = {
+    "mask": "replace by the tokenizer's mask token",
+    "token:X": "replace by the token (or, for a black box, the string) X",
+    "delete": "take out and close the gap, as if it had not been written",
+    "drop": "take out but leave the others at their positions, as attention mask 0 does",
+    "blend": "mix the embedding with the mask token's; keep masks may be weights in [0, 1]",
+}
+
+
+@dataclass(frozen=True)
+class Absence:
+    """A parsed absence operator."""
+
+    kind: str
+    token: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Absence:
+        """Read ``mask``, ``token:X``, ``delete``, ``drop`` or ``blend``."""
+        kind, _, token = text.partition(":")
+        if kind == "token" and token:
+            return cls("token", token)
+        if text in KINDS and kind != "token":
+            return cls(kind)
+        raise ParameterError(f"unknown absence operator {text!r}; allowed: {', '.join(KINDS)}")
+
+    @property
+    def removes(self) -> bool:
+        """Whether absent tokens are physically taken out."""
+        return self.kind in ("delete", "drop")
+
+
+def unit_of_position(units: Units, length: int) -> Ints:
+    """Per token position the unit that covers it, -1 for what is always present."""
+    owner = np.full(length, -1, dtype=np.int64)
+    for index, positions in enumerate(units.positions):
+        owner[list(positions)] = index
+    return owner
+
+
+def present_tokens(keep: Keep, owner: Ints) -> Keep:
+    """Spread keep masks over tokens: (variants, units) -> (variants, tokens); uncovered positions stay present."""
+    padded = np.concatenate([keep, np.ones((len(keep), 1), dtype=keep.dtype)], axis=1)
+    return padded[:, owner]  # owner -1 picks the added column of ones
+
+
+def replace(ids: Ints, present: Bools, token_id: int) -> Ints:
+    """Put ``token_id`` where a token is absent: (variants, tokens)."""
+    return np.where(present, ids, token_id)
+
+
+def compact(rows: Ints, present: Bools, width: int, fill: int) -> Ints:
+    """Shift the present entries of each row to the front and fill up to ``width``."""
+    out = np.full((len(present), width), fill, dtype=np.int64)
+    row, column = np.nonzero(present)
+    target = (np.cumsum(present, axis=1) - 1)[row, column]
+    out[row, target] = np.broadcast_to(rows, present.shape)[row, column]
+    return out
+
+
+def unique_rows(keep: Keep) -> tuple[Keep, Ints]:
+    """Distinct keep masks in order of first appearance, and for every row which of them it is."""
+    packed = np.packbits(keep, axis=1) if keep.dtype == np.bool_ else np.ascontiguousarray(keep)
+    keys = packed.view([("", np.void, packed.shape[1] * packed.dtype.itemsize)]).ravel() if packed.shape[1] else None
+    if keys is None:
+        return keep[:1], np.zeros(len(keep), dtype=np.int64)
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return keep[first[order]], rank[inverse.ravel()]

@@ -1,0 +1,45 @@
+"""Closed-form weighted least squares for surrogate models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from didact.types import Floats
+
+
+def weighted_ridge(rows: NDArray[Any], values: Floats, weights: Floats, alpha: float) -> tuple[Floats, float, float]:
+    """Minimise sum w (y - b - x.c)^2 + alpha |c|^2, intercept b not penalised.
+
+    Returns:
+        Coefficients c (columns,), intercept b, and the weighted R^2 of the fit.
+    """
+    x = rows.astype(np.float64)
+    share = weights / weights.sum()
+    mean_x, mean_y = share @ x, float(share @ values)
+    xc, yc = x - mean_x, values - mean_y
+    gram = (xc * weights[:, None]).T @ xc + alpha * np.eye(x.shape[1])
+    coefficients = np.linalg.lstsq(gram, (xc * weights[:, None]).T @ yc, rcond=None)[0]
+    residual = float(share @ (yc - xc @ coefficients) ** 2)
+    spread = float(share @ yc**2)
+    fit = 1.0 - residual / spread if spread > 0 else 1.0
+    return coefficients, mean_y - float(mean_x @ coefficients), fit
+
+
+def shapley_values(rows: NDArray[Any], values: Floats, weights: Floats, empty: float, full: float) -> Floats:
+    """Least squares under the constraint that the coefficients add up to ``full - empty``.
+
+    The constraint removes the last unknown: with d = full - empty, fit y - empty - z_n d on z_i - z_n.
+    """
+    n = rows.shape[1]
+    if n == 1:
+        return np.array([full - empty])
+    z = rows.astype(np.float64)
+    last = z[:, -1]
+    design = z[:, :-1] - last[:, None]
+    response = values - empty - last * (full - empty)
+    root = np.sqrt(weights / weights.max())
+    head = np.linalg.lstsq(design * root[:, None], response * root, rcond=None)[0]
+    return np.append(head, full - empty - head.sum())

@@ -1,0 +1,109 @@
+"""What the packages ask of each other: models, their capabilities, and explainers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, runtime_checkable
+
+from didact.types import Card, Cost, Example, Explanation, Floats, Keep, Level, Prediction, Scale, Target, Units
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+DIFFERENTIABLE = "differentiable"
+ATTENTIVE = "attentive"
+
+Given = str | tuple[str, str] | Example
+"""What a user may pass as one thing to explain."""
+
+TargetLike = int | str | Target | None
+"""What a user may pass as a target: a label, its index, or nothing for the predicted class."""
+
+AttentionRows = Literal["all", "mean", "pooled"]
+AttentionKind = Literal["probabilities", "logits"]
+
+
+@runtime_checkable
+class Model(Protocol):
+    """A thin adapter round the user's model, which it never changes."""
+
+    name: str
+    labels: tuple[str, ...]
+    scales: tuple[Scale, ...]
+    precision: float
+    """How far, relative to 1 + |value|, the explained pass may lie from the plain one."""
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What it offers beyond ``score``."""
+        ...
+
+    def fingerprint(self) -> str:
+        """Hash of what decides its answers."""
+        ...
+
+    def units(self, examples: Sequence[Example], level: Level = "word") -> list[Units]:
+        """The scored pieces of each example."""
+        ...
+
+    def predict(self, examples: Sequence[Example]) -> list[Prediction]:
+        """Plain forward passes, as the user would make them."""
+        ...
+
+    def score(
+        self, units: Sequence[Units], targets: Sequence[Target], keep: Sequence[Keep], absence: str | None = None
+    ) -> list[Floats]:
+        """The target under each keep mask (variants x units): the one hot path."""
+        ...
+
+
+@runtime_checkable
+class Points(Protocol):
+    """Points in the embedding space of one example, made when needed: indices -> (k, tokens, dim)."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, indices: slice) -> Tensor: ...
+
+
+@runtime_checkable
+class Differentiable(Model, Protocol):
+    """A model that takes embeddings in and gives gradients out."""
+
+    def embed(self, units: Sequence[Units], absent: str | None = None) -> list[Tensor]:
+        """Input embeddings (tokens, dim) per example; with ``absent``, of the example without its units."""
+        ...
+
+    def gradients(
+        self, units: Sequence[Units], targets: Sequence[Target], points: Sequence[Points], weights: Sequence[Floats]
+    ) -> list[tuple[Floats, Tensor]]:
+        """Target values at the points and the weighted sum over points of its gradients (tokens, dim)."""
+        ...
+
+
+@runtime_checkable
+class Attentive(Model, Protocol):
+    """A model whose attention can be seen."""
+
+    def attention(
+        self, units: Sequence[Units], rows: AttentionRows = "pooled", kind: AttentionKind = "probabilities"
+    ) -> list[tuple[Prediction, Tensor]]:
+        """Prediction of the observed pass and attention (layers, heads, [queries,] keys) per example."""
+        ...
+
+
+@runtime_checkable
+class Explainer(Protocol):
+    """Anything that turns examples into explanations, batch first."""
+
+    card: ClassVar[Card]
+
+    def explain(
+        self, model: Model, examples: Sequence[Given], targets: Sequence[TargetLike] | None = None
+    ) -> list[Explanation]:
+        """One explanation per example, in order."""
+        ...
+
+    def cost(self, units: Units) -> Cost:
+        """Declared cost of explaining this example."""
+        ...

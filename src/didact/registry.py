@@ -1,0 +1,95 @@
+"""Names for things: one registry per family, filled by the files of one package and by third-party entry points."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from collections.abc import Callable, Sequence
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from didact.errors import UnknownNameError
+from didact.types import Card
+
+T = TypeVar("T")
+C = TypeVar("C", bound=type)
+
+
+class Registry(Generic[T]):
+    """Classes by name, each with a card.
+
+    A name is the name of its file in ``package``, so the list of names is known without importing anything heavy;
+    a file is imported when its name is first asked for.
+
+    Args:
+        kind: what is registered, for messages ("method").
+        package: dotted name of the package whose files register themselves.
+        paths: the package's ``__path__``.
+        group: entry-point group for third parties; the entry's name is the registered name.
+    """
+
+    def __init__(self, kind: str, package: str, paths: Sequence[str], group: str) -> None:
+        self.kind = kind
+        self.group = group
+        self._package = package
+        self._paths = [str(Path(path)) for path in paths]
+        self._cards: dict[str, Card] = {}
+        self._classes: dict[str, type[T]] = {}
+
+    def register(self, card: Card) -> Callable[[C], C]:
+        """Class decorator that files the class under ``card.name``; a name can be taken only once."""
+
+        def decorate(cls: C) -> C:
+            known = self._classes.get(card.name)
+            if known is not None and known.__module__ != cls.__module__:
+                raise ValueError(f"{self.kind} {card.name!r} is registered twice: {known!r} and {cls!r}")
+            self._classes[card.name] = cls
+            self._cards[card.name] = card
+            cls.card = card  # type: ignore[attr-defined]
+            return cls
+
+        return decorate
+
+    def names(self) -> list[str]:
+        """All names, ours and third parties', without importing them."""
+        files = {m.name for m in pkgutil.iter_modules(self._paths) if m.name != "base" and not m.name.startswith("_")}
+        return sorted(files | set(self._entry_points()) | set(self._classes))
+
+    def get(self, name: str) -> type[T]:
+        """The class called ``name``; an unknown name's error lists the close ones."""
+        if name not in self._classes:
+            self._load(name)
+        return self._classes[name]
+
+    def card(self, name: str) -> Card:
+        """The card of ``name``."""
+        self.get(name)
+        return self._cards[name]
+
+    def cards(self) -> list[Card]:
+        """All cards, by family and name."""
+        return sorted((self.card(name) for name in self.names()), key=lambda card: (card.family, card.name))
+
+    def _load(self, name: str) -> None:
+        if name not in self.names():
+            raise UnknownNameError(unknown(self.kind, name, self.names()))
+        external = self._entry_points().get(name)
+        if external is not None:
+            external.load()
+        else:
+            importlib.import_module(f"{self._package}.{name}")
+        if name not in self._classes:
+            origin = external.value if external is not None else f"{self._package}.{name}"
+            raise ValueError(f"{origin} was loaded but registered no {self.kind} called {name!r}")
+
+    def _entry_points(self) -> dict[str, EntryPoint]:
+        return {entry.name: entry for entry in entry_points(group=self.group)}
+
+
+def unknown(kind: str, given: object, allowed: Sequence[str]) -> str:
+    """One sentence for every unknown name: what was given, the close names, all names."""
+    close = difflib.get_close_matches(str(given), allowed, n=3, cutoff=0.5)
+    hint = f" (did you mean {' or '.join(close)}?)" if close else ""
+    return f"unknown {kind} {given!r}{hint}; known: {', '.join(allowed)}"

@@ -1,0 +1,209 @@
+"""What every output says in words beside the coloured text: one wording for all of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from didact.errors import InputError
+from didact.render.pieces import name, ranked
+from didact.types import Example, Explanation, Target
+
+FIELDS = ("text", "pair")
+_SCALES = {"logit": "logit", "log_probability": "log-probability", "probability": "probability"}
+
+
+@dataclass(frozen=True)
+class Group:
+    """Explanations of one example by one model, to be shown together.
+
+    Attributes:
+        explanations: at least one.
+    """
+
+    explanations: tuple[Explanation, ...]
+
+    @property
+    def first(self) -> Explanation:
+        """The one whose prediction stands for all."""
+        return self.explanations[0]
+
+    @property
+    def example(self) -> Example:
+        """The explained example."""
+        return self.first.example
+
+    @property
+    def target(self) -> Target | None:
+        """The target, if all explain the same."""
+        return self.first.target if all(each.target == self.first.target for each in self.explanations) else None
+
+    @property
+    def warning(self) -> str | None:
+        """What all leave out, if all leave out the same."""
+        warnings = {truncation(each) for each in self.explanations}
+        return warnings.pop() if len(warnings) == 1 else None
+
+
+def grouped(explanations: Sequence[Explanation]) -> list[Group]:
+    """Explanations of the same example together, in the order in which the examples first appear."""
+    if not explanations:
+        raise InputError("there is nothing to show: the list of explanations is empty; give at least one")
+    found: list[list[Explanation]] = []
+    known: dict[object, list[list[Explanation]]] = {}
+    for each in explanations:
+        key = (each.example, tuple(sorted(each.model.items())), each.prediction.labels)
+        for members in known.setdefault(key, []):
+            if np.allclose(members[0].prediction.outputs, each.prediction.outputs, rtol=1e-2, atol=1e-2):
+                members.append(each)
+                break
+        else:
+            found.append([each])
+            known[key].append(found[-1])
+    return [Group(tuple(members)) for members in found]
+
+
+def certainty(explanation: Explanation) -> str:
+    """Probability of the predicted class, or the value of a regression."""
+    prediction = explanation.prediction
+    if prediction.is_regression:
+        return f"{prediction.outputs[prediction.index]:.4g}"
+    return percent(prediction.probabilities[prediction.index])
+
+
+def target(explanation: Explanation) -> str:
+    """The explained number: which output, on which scale, and what it is here."""
+    asked, prediction = explanation.target, explanation.prediction
+    scale = "output" if prediction.is_regression else _SCALES[asked.scale]
+    line = f"{asked.label}, {scale} {prediction.value(asked):.4g}"
+    if not prediction.is_regression and asked.index != prediction.index:
+        line += f", not the predicted class ({percent(prediction.probabilities[asked.index])})"
+    return line
+
+
+def settings(explanation: Explanation) -> list[str]:
+    """All settings of the method, as name=value."""
+    return _pairs(explanation.parameters)
+
+
+def details(explanation: Explanation) -> list[str]:
+    """The method's own numbers, as name=value."""
+    return [f"{key}={value:.4g}" for key, value in explanation.details.items()]
+
+
+def cost(explanation: Explanation) -> str:
+    """Forwards, backwards and seconds."""
+    spent = explanation.cost
+    forwards = _count(spent.forwards, "forward")
+    if spent.evaluated is not None and spent.evaluated != spent.forwards:
+        forwards += f" ({spent.evaluated:,} run)"
+    parts = [forwards, _count(spent.backwards, "backward")]
+    if spent.seconds is not None:
+        parts.append(duration(spent.seconds))
+    return ", ".join(parts)
+
+
+def truncation(explanation: Explanation) -> str | None:
+    """A warning if the model did not see all of the text."""
+    share = explanation.units.truncated
+    if share <= 0:
+        return None
+    amount = "less than 1 %" if share < 0.01 else f"{min(round(100 * share), 99 if share < 1 else 100)} %"
+    return f"{amount} of the text was cut off by the model's length limit"
+
+
+def meaning(explanation: Explanation, *, several: bool = False) -> tuple[str, ...]:
+    """What the colours mean: for and against, or one importance."""
+    label = "the target" if several else explanation.target.label
+    if not explanation.signed:
+        return (f"importance for {label}, no sign",)
+    if explanation.prediction.is_regression:
+        return f"raises {label}", f"lowers {label}"
+    return f"speaks for {label}", f"speaks against {label}"
+
+
+def meanings(group: Group) -> list[tuple[bool, tuple[str, ...]]]:
+    """What the colours mean in a group, signed methods first: (signed, words)."""
+    kinds = {each.signed: each for each in reversed(group.explanations)}
+    several = group.target is None
+    return [(signed, meaning(kinds[signed], several=several)) for signed in (True, False) if signed in kinds]
+
+
+def scaling(group: Group) -> str:
+    """How strong the strongest colour is."""
+    if len(group.explanations) > 1:
+        return "each row is scaled to its own largest score"
+    explanation = group.first
+    largest = max((abs(score) for score in explanation.scores), default=0.0)
+    if largest == 0:
+        return "all scores are zero" if explanation.scores else "nothing was scored"
+    return f"full colour is the largest score, {numbers(explanation)[ranked(explanation)[0]]}"
+
+
+def numbers(explanation: Explanation) -> list[str]:
+    """The scores with equally many decimals, about three figures for the largest, a sign where signs mean something."""
+    largest = max((abs(score) for score in explanation.scores), default=0.0)
+    power = math.floor(math.log10(largest)) if largest > 0 else 0
+    form = ".2e" if not -4 <= power <= 5 else f".{max(0, 2 - power)}f"
+    return [_number(score, form, explanation.signed) for score in explanation.scores]
+
+
+def strongest(explanation: Explanation, most: int) -> list[tuple[str, str]]:
+    """The strongest units and their scores."""
+    written, texts = numbers(explanation), explanation.units.texts
+    return [(name(texts[unit]), written[unit]) for unit in ranked(explanation)[:most]]
+
+
+def origin(explanation: Explanation) -> list[str]:
+    """The explained model: its name, then what else is known as name=value."""
+    known = dict(explanation.model)
+    called = known.pop("name", None)
+    return ([] if called is None else [called]) + _pairs(known)
+
+
+def versions(explanation: Explanation) -> list[str]:
+    """Library versions, as name=value."""
+    return _pairs(explanation.versions)
+
+
+def percent(share: float) -> str:
+    """A probability for people; never rounded up to certainty."""
+    if 0.9995 <= share < 1:
+        return "> 99.9 %"
+    if 0 < share < 0.0005:
+        return "< 0.1 %"
+    return f"{100 * share:.1f} %"
+
+
+def duration(seconds: float) -> str:
+    """A time span in a fitting unit."""
+    if seconds < 0.9995:
+        return f"{1000 * seconds:.3g} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _pairs(values: Mapping[str, object]) -> list[str]:
+    return [f"{key}={_plain(value)}" for key, value in values.items()]
+
+
+def _plain(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    return str(value)
+
+
+def _count(amount: int, noun: str) -> str:
+    return f"{amount:,} {noun}{'' if amount == 1 else 's'}"
+
+
+def _number(score: float, form: str, signed: bool) -> str:
+    plain = f"{abs(score):{form}}"
+    if float(plain) == 0:
+        return plain
+    return plain if not signed and score > 0 else f"{'+' if score > 0 else '-'}{plain}"

@@ -1,0 +1,277 @@
+"""Explanations as HTML: a fragment for notebooks, and a page that needs nothing but itself and can be read back."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from html import escape
+from html.parser import HTMLParser
+
+from didact.errors import FormatError
+from didact.render import facts, jsonio
+from didact.render.colour import strengths
+from didact.render.pieces import Piece, name, pieces, printable, ranked
+from didact.render.style import level, stylesheet
+from didact.types import Explanation
+
+DATA_ID = "didact-explanations"
+"""Id of the script element that holds the explanations of a page as JSON."""
+
+
+def fragment(explanations: Sequence[Explanation]) -> str:
+    """HTML to put into another document, with its own style that touches nothing else.
+
+    Raises:
+        InputError: there is no explanation.
+    """
+    groups = facts.grouped(explanations)
+    sections = (_example(group, number, len(groups)) for number, group in enumerate(groups, start=1))
+    return f'<div class="didact"><style>{stylesheet()}</style>{"".join(sections)}</div>'
+
+
+def page(explanations: Sequence[Explanation], *, title: str = "Explanations") -> str:
+    """A whole page: no network, no fonts or scripts from elsewhere, readable without JavaScript.
+
+    Raises:
+        InputError: there is no explanation.
+    """
+    groups = facts.grouped(explanations)
+    total = len(groups)
+    sections = (_example(group, number, total, anchor=True) for number, group in enumerate(groups, start=1))
+    return "\n".join(
+        [
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<meta name="color-scheme" content="light dark">',
+            f"<title>{_text(title)}</title>\n<style>\nbody{{margin:0}}\n{stylesheet()}\n</style>\n</head>",
+            f'<body class="didact">\n<main>\n<h1>{_text(title)}</h1>\n<p class="lead">{_lead(groups)}</p>',
+            _index(groups) if total > 1 else "",
+            _TOOL.strip(),
+            *sections,
+            "</main>",
+            f'<script type="application/json" id="{DATA_ID}">{_data(explanations)}</script>',
+            f"<script>{_SCRIPT.strip()}</script>\n</body>\n</html>\n",
+        ]
+    )
+
+
+def read_page(html: str) -> list[Explanation]:
+    """The explanations of a page that ``page`` made.
+
+    Raises:
+        FormatError: it is not such a page, or its data are damaged.
+    """
+    reader = _DataReader()
+    reader.feed(html)
+    reader.close()
+    if reader.data is None:
+        raise FormatError(f'not a page of explanations: it has no script element with id "{DATA_ID}"')
+    return jsonio.load(reader.data)
+
+
+class _DataReader(HTMLParser):
+    """Collects the text of the data element."""
+
+    data: str | None = None
+    _inside = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "script" and ("id", DATA_ID) in attrs:
+            self._inside, self.data = True, ""
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = self._inside and tag != "script"
+
+    def handle_data(self, data: str) -> None:
+        if self._inside:
+            self.data = (self.data or "") + data
+
+
+def _data(explanations: Sequence[Explanation]) -> str:
+    """JSON in which no character can end the script element or begin a comment in it."""
+    text = jsonio.dump(explanations)
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _lead(groups: Sequence[facts.Group]) -> str:
+    methods = {each.method: None for group in groups for each in group.explanations}
+    examples = "1 example" if len(groups) == 1 else f"{len(groups)} examples"
+    return f"{examples}, explained by {_text(', '.join(methods))}"
+
+
+def _index(groups: Iterable[facts.Group]) -> str:
+    items = "".join(_link(group, number) for number, group in enumerate(groups, start=1))
+    return f'<nav aria-label="Examples"><ol>{items}</ol></nav>'
+
+
+def _link(group: facts.Group, number: int) -> str:
+    said = f"{_text(group.first.prediction.label)} {_minus(facts.certainty(group.first))}"
+    return (
+        f'<li><a href="#example-{number}">'
+        f'<span class="snippet" dir="auto">{_text(name(group.example.text, 120))}</span>'
+        f'<span class="said">{said}</span></a></li>'
+    )
+
+
+def _example(group: facts.Group, number: int, total: int, *, anchor: bool = False) -> str:
+    place = f' id="example-{number}"' if anchor else ""
+    count = f'<span class="count">{number} of {total}</span>' if total > 1 else ""
+    rows = "".join(_row(group, explanation) for explanation in group.explanations)
+    return (
+        f'<section class="example"{place} aria-label="Example {number}">'
+        f'<h2 class="prediction"><b>{_text(group.first.prediction.label)}</b> '
+        f'<span class="certainty">{_minus(facts.certainty(group.first))}</span>{count}</h2>'
+        f'{_facts(group)}{_warning(group.warning)}<table class="methods"><tbody>{rows}</tbody></table>{_legend(group)}'
+        "</section>\n"
+    )
+
+
+def _facts(group: facts.Group) -> str:
+    told: list[tuple[str, str]] = []
+    if group.target is not None:
+        told.append(("Target", facts.target(group.first)))
+    if group.example.label is not None:
+        told.append(("Gold label", str(group.example.label)))
+    if group.first.model:
+        told.append(("Model", "  ".join(facts.origin(group.first))))
+    if group.example.id is not None:
+        told.append(("Id", group.example.id))
+    items = (f"<div><dt>{term}</dt><dd>{_minus(_text(fact))}</dd></div>" for term, fact in told)
+    return f'<dl class="facts">{"".join(items)}</dl>'
+
+
+def _row(group: facts.Group, explanation: Explanation) -> str:
+    target = _quiet(f"target {facts.target(explanation)}") if group.target is None else ""
+    warning = _warning(facts.truncation(explanation)) if group.warning is None else ""
+    settings = "".join(_setting(setting) for setting in facts.settings(explanation))
+    return (
+        f'<tr><th scope="row"><span class="method">{_text(explanation.method)}</span>{target}'
+        f'<ul class="settings">{settings}</ul>'
+        f"{_quiet(facts.cost(explanation))}{_quiet('  '.join(facts.details(explanation)))}</th>"
+        f"<td>{_source(explanation)}{warning}{_scores(explanation)}</td></tr>"
+    )
+
+
+def _setting(setting: str) -> str:
+    key, _, value = setting.partition("=")
+    return f'<li><span class="key">{_text(key)}=</span>{_text(value)}</li>'
+
+
+def _source(explanation: Explanation) -> str:
+    fields = explanation.example.fields
+    shown = []
+    for field in range(len(fields)):
+        called = facts.FIELDS[field]
+        if len(fields) > 1:
+            shown.append(f'<p class="field">{called}</p>')
+        label = _text(f"{called}, coloured by {explanation.method}")
+        inner = "".join(_piece(piece, explanation) for piece in pieces(explanation, field))
+        shown.append(f'<div class="text" lang="" dir="auto" role="group" aria-label="{label}">{inner}</div>')
+    return "".join(shown)
+
+
+def _piece(piece: Piece, explanation: Explanation) -> str:
+    written = _text(piece.text)
+    if piece.cut:
+        return f'<span class="cut" title="cut off by the model\'s length limit">{written}</span>'
+    if not piece.units:
+        return written
+    title = _text("\n".join(_title(explanation, unit) for unit in piece.units))
+    step = level(piece.strength, explanation.signed)
+    classes = f' class="u {_side(piece.strength, explanation.signed)}{step}"' if step else ""
+    return f'<span{classes} title="{title}">{written}</span>'
+
+
+def _title(explanation: Explanation, unit: int) -> str:
+    form = "+.6g" if explanation.signed else ".6g"
+    return f"{name(explanation.units.texts[unit])}: {explanation.scores[unit]:{form}}"
+
+
+def _side(strength: float, signed: bool) -> str:
+    return "" if not signed else "pos " if strength > 0 else "neg "
+
+
+def _scores(explanation: Explanation) -> str:
+    """All scores, strongest first, for those who cannot see colours or want the numbers."""
+    power, written, texts = strengths(explanation), facts.numbers(explanation), explanation.units.texts
+    two_sided = any(strength < 0 for strength in power)
+    rows = "".join(
+        f'<tr><td class="number">{unit + 1}</td><td dir="auto">{_text(name(texts[unit]))}</td>'
+        f'<td class="number">{_minus(written[unit])}</td>'
+        f'<td class="wide">{_bar(power[unit], explanation.signed, two_sided)}</td></tr>'
+        for unit in ranked(explanation)
+    )
+    kind = explanation.units.level + ("" if len(texts) == 1 else "s")
+    heads = "".join(
+        f'<th scope="col"{kind_of}>{head}</th>'
+        for head, kind_of in (
+            ("#", ' class="number"'),
+            ("unit", ""),
+            ("score", ' class="number"'),
+            ("", ' class="wide"'),
+        )
+    )
+    return (
+        f"<details><summary>Scores of {len(texts)} {kind}</summary>"
+        f'<table class="scores"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>'
+        f"{_quiet('  '.join(facts.versions(explanation)))}</details>"
+    )
+
+
+def _bar(strength: float, signed: bool, two_sided: bool) -> str:
+    width = abs(strength) * (50 if two_sided else 100)
+    left = (50 - width if strength < 0 else 50) if two_sided else 0
+    step = level(math.copysign(strength != 0, strength), signed)
+    bar = f'<i class="{step}" style="left:{left:.1f}%;width:{width:.1f}%"></i>' if step else ""
+    return f'<span class="track{" two" if two_sided else ""}">{bar}</span>'
+
+
+def _legend(group: facts.Group) -> str:
+    items = []
+    for signed, words in facts.meanings(group):
+        for strength, meaning in zip((1.0, -1.0), words, strict=False):
+            mark = "−" if strength < 0 else "+" if signed else "•"
+            classes = f"u {_side(strength, signed)}{level(strength, signed)}"
+            items.append(f'<span><span class="{classes}">{mark}</span> {_text(meaning)}</span>')
+    items.append(f"<span>{_minus(facts.scaling(group))}</span>")
+    return f'<div class="legend" role="note" aria-label="What the colours mean">{"".join(items)}</div>'
+
+
+def _warning(warning: str | None) -> str:
+    return "" if warning is None else f'<p class="warning" role="note"><b>Warning:</b> {_text(warning)}</p>'
+
+
+def _quiet(line: str) -> str:
+    return f'<p class="quiet">{_minus(_text(line))}</p>' if line else ""
+
+
+def _text(text: str) -> str:
+    """Escaped for elements and attributes; control characters made visible."""
+    return escape(printable(text)).replace("\r", "&#13;")
+
+
+def _minus(text: str) -> str:
+    """Numbers with a real minus sign."""
+    return re.sub(r"(?<![\w-])-(?=\d)", "−", text)
+
+
+_TOOL = """
+<label class="tool" hidden>hide scores below <input type="range" min="0" max="10" value="0">
+<output>0 %</output> of the largest</label>
+"""
+
+_SCRIPT = """
+(function () {
+  var tool = document.querySelector(".tool");
+  var input = tool.querySelector("input"), output = tool.querySelector("output");
+  var units = Array.prototype.slice.call(document.querySelectorAll(".text .u"));
+  tool.hidden = false;
+  input.addEventListener("input", function () {
+    output.textContent = input.value * 10 + " %";
+    units.forEach(function (unit) {
+      unit.classList.toggle("off", Number(unit.className.match(/[pnu](\\d+)/)[1]) < Number(input.value));
+    });
+  });
+})();
+"""

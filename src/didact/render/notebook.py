@@ -1,0 +1,54 @@
+"""Explanations in notebooks: shown as HTML when they are the last value of a cell.
+
+IPython is used where it already runs and is never imported otherwise.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from didact.types import Explanation
+
+
+def install() -> bool:
+    """Show explanations as HTML from now on; may be called any number of times.
+
+    Returns:
+        Whether this runs under IPython, so that there was something to do.
+    """
+    shell = _shell()
+    if shell is None:
+        return False
+    shell.display_formatter.formatters["text/html"].for_type(Explanation, _one)
+    return True
+
+
+def display(explanations: Sequence[Explanation]) -> bool:
+    """Show several explanations together, with plain text for readers of the notebook that cannot show HTML.
+
+    Returns:
+        Whether they were shown; False outside notebooks, also in IPython's terminal, which shows no HTML.
+    """
+    shell = _shell()
+    if shell is None or "text/html" not in shell.display_formatter.active_types:
+        return False
+    from didact.render.html import fragment
+    from didact.render.terminal import terminal_text
+
+    shown = {"text/html": fragment(explanations), "text/plain": terminal_text(explanations, colour=False)}
+    shell.display_pub.publish(shown)
+    return True
+
+
+def _shell() -> Any:
+    """The running IPython shell, if there is one."""
+    loaded: Any = sys.modules.get("IPython")
+    return None if loaded is None else loaded.get_ipython()
+
+
+def _one(explanation: Explanation) -> str:
+    from didact.render.html import fragment
+
+    return fragment([explanation])

@@ -1,0 +1,243 @@
+"""Explanations for a terminal, in colour where there is colour and with bars and numbers everywhere."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import math
+import os
+import re
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.style import Style
+from rich.table import Table
+from rich.terminal_theme import SVG_EXPORT_THEME, TerminalTheme
+from rich.text import Text
+
+from didact.render import facts
+from didact.render.colour import DARK, FAINT, LIGHT, Palette, channels, strengths, tint
+from didact.render.pieces import Piece, name, pieces, printable, ranked
+from didact.types import Explanation
+
+LISTED = 8
+"""How many units the list under a single explanation shows."""
+
+LISTED_IN_ROW = 5
+"""How many units are named under each row of a comparison."""
+
+_WEAKEST = 0.2
+_HALF_BAR = 14
+_INDENT = 2
+
+
+def terminal(explanations: Sequence[Explanation]) -> RenderableType:
+    """Something ``rich.console.Console().print`` can show: one block per example, one row per method.
+
+    Raises:
+        InputError: there is no explanation.
+    """
+    return _blocks(explanations, _palette())
+
+
+def show_in_terminal(explanations: Sequence[Explanation]) -> None:
+    """Print to standard output: in colour on a terminal, as plain text into a pipe or a file."""
+    console = Console(force_jupyter=False)
+    if console.is_terminal:
+        console.print(terminal(explanations))
+    else:
+        sys.stdout.write(terminal_text(explanations, colour=False))
+
+
+def terminal_text(explanations: Sequence[Explanation], *, width: int = 100, colour: bool = True) -> str:
+    """The same as a string, with ANSI colours or as plain text."""
+    console = Console(
+        file=io.StringIO(),
+        width=width,
+        force_terminal=colour,
+        force_jupyter=False,
+        color_system="truecolor" if colour else None,
+        no_color=not colour,
+        legacy_windows=False,
+    )
+    with console.capture() as capture:
+        console.print(_blocks(explanations, _palette()))
+    shown = capture.get()
+    return shown if colour else re.sub(" +$", "", shown, flags=re.MULTILINE)
+
+
+def terminal_svg(explanations: Sequence[Explanation], *, title: str = "didact", width: int = 100) -> str:
+    """A picture of the terminal as SVG, for documents; it refers to nothing outside itself."""
+    console = Console(
+        file=io.StringIO(), width=width, record=True, force_terminal=True, force_jupyter=False, color_system="truecolor"
+    )
+    console.print(_blocks(explanations, DARK))
+    told = hashlib.sha256(repr((title, width, explanations)).encode("utf-8", "replace")).hexdigest()
+    svg = console.export_svg(title=title, unique_id=f"didact-{told[:12]}", theme=_theme(DARK))
+    svg = re.sub(r"@font-face\s*\{[^}]*\}\s*", "", svg)
+    return svg.replace("Fira Code", "ui-monospace, SFMono-Regular, Menlo, Consolas")
+
+
+def _theme(palette: Palette) -> TerminalTheme:
+    ansi = [SVG_EXPORT_THEME.ansi_colors[index] for index in range(16)]
+    return TerminalTheme(channels(palette.page), channels(palette.text), ansi[:8], ansi[8:])  # type: ignore[arg-type]
+
+
+def _palette() -> Palette:
+    """Light where the terminal says that its background is light, as some do in COLORFGBG; dark otherwise."""
+    background = os.environ.get("COLORFGBG", "").rpartition(";")[2]
+    return LIGHT if background in ("7", "15") else DARK
+
+
+def _blocks(explanations: Sequence[Explanation], palette: Palette) -> RenderableType:
+    groups = facts.grouped(explanations)
+    blocks: list[RenderableType] = []
+    for number, group in enumerate(groups, start=1):
+        if len(groups) > 1:
+            blocks.append(Rule(Text(f"{number} of {len(groups)}", "dim"), align="left", style="dim"))
+        blocks.append(_single(group, palette) if len(group.explanations) == 1 else _comparison(group, palette))
+    return Group(*blocks)
+
+
+def _single(group: facts.Group, palette: Palette) -> RenderableType:
+    explanation = group.first
+    head = _facts()
+    _prediction(head, group)
+    head.add_row("target", printable(facts.target(explanation)))
+    head.add_row("method", _method(explanation))
+    head.add_row("cost", facts.cost(explanation))
+    if facts.details(explanation):
+        head.add_row("details", printable("  ".join(facts.details(explanation))))
+    body = Group(_source(explanation, palette), Text(), _bars(explanation, palette), Text(), _legend(group, palette))
+    return _spaced(head, *_warnings(facts.truncation(explanation)), Text(), body)
+
+
+def _comparison(group: facts.Group, palette: Palette) -> RenderableType:
+    head = _facts()
+    _prediction(head, group)
+    if group.target is not None:
+        head.add_row("target", printable(facts.target(group.first)))
+    rows = Table.grid(padding=(0, 3, 0, 0), expand=True)
+    rows.add_column(ratio=2, min_width=16)
+    rows.add_column(ratio=5)
+    for explanation in group.explanations:
+        rows.add_row(_row_head(group, explanation), _row_body(group, explanation, palette))
+    return _spaced(head, *_warnings(group.warning), Text(), rows, _legend(group, palette))
+
+
+def _row_head(group: facts.Group, explanation: Explanation) -> RenderableType:
+    lines = [Text(printable(explanation.method), "bold", overflow="fold")]
+    if group.target is None:
+        lines.append(Text(printable(facts.target(explanation))))
+    told = (facts.settings(explanation), [facts.cost(explanation)], facts.details(explanation))
+    lines += [Text(printable("  ".join(fact)), "dim", overflow="fold") for fact in told if fact]
+    return Group(*lines, Text())
+
+
+def _row_body(group: facts.Group, explanation: Explanation, palette: Palette) -> RenderableType:
+    listed = Text()
+    for unit, number in facts.strongest(explanation, LISTED_IN_ROW):
+        listed.append(f"{number} ", "bold").append(f"{unit}   ")
+    warning = facts.truncation(explanation) if group.warning is None else None
+    return Group(_source(explanation, palette), *_warnings(warning), Text(), listed, Text())
+
+
+def _facts() -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    return table
+
+
+def _prediction(head: Table, group: facts.Group) -> None:
+    line = Text(printable(group.first.prediction.label), "bold").append(f"  {facts.certainty(group.first)}", "not bold")
+    head.add_row("prediction", line)
+    if group.example.label is not None:
+        head.add_row("gold label", printable(str(group.example.label)))
+    if group.first.model:
+        head.add_row("model", printable("  ".join(facts.origin(group.first))))
+
+
+def _method(explanation: Explanation) -> Text:
+    line = Text(printable(explanation.method), "bold")
+    for setting in facts.settings(explanation):
+        line.append("  ").append(printable(setting), "not bold")
+    return line
+
+
+def _warnings(warning: str | None) -> list[RenderableType]:
+    return [] if warning is None else [Text(f"warning: {warning}", "bold yellow")]
+
+
+def _source(explanation: Explanation, palette: Palette) -> Text:
+    """The source text, coloured; each field under its name where there are two."""
+    shown = Text(overflow="fold")
+    fields = explanation.example.fields
+    for field in range(len(fields)):
+        if len(fields) > 1:
+            shown.append(f"{facts.FIELDS[field]}  ", "dim")
+        # Rich drops a carriage return; before a line break it is not missed, alone it gets its picture.
+        written = re.sub("\r(?!\n)", "␍", printable(fields[field]))
+        place = 0
+        for piece in pieces(explanation, field):
+            after = place + len(piece.text)
+            shown.append(written[place:after], _style(piece, explanation.signed, palette))
+            place = after
+        if field + 1 < len(fields):
+            shown.append("\n")
+    return shown
+
+
+def _style(piece: Piece, signed: bool, palette: Palette) -> Style:
+    if piece.cut:
+        return Style(dim=True)
+    if abs(piece.strength) < FAINT:
+        return Style.null()
+    # The terminal's own background is unknown: start from a visible hue, not from the palette's page.
+    visible = math.copysign(_WEAKEST + (1 - _WEAKEST) * abs(piece.strength), piece.strength)
+    colours = tint(visible, signed=signed, palette=palette)
+    return Style(color=colours.foreground, bgcolor=colours.background, underline=signed and piece.strength < 0)
+
+
+def _bars(explanation: Explanation, palette: Palette) -> RenderableType:
+    """The strongest units as a list that needs no colour: name, number, bar to the left or right of zero."""
+    power, written, texts = strengths(explanation), facts.numbers(explanation), explanation.units.texts
+    listed = ranked(explanation)[:LISTED]
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True)
+    two_sided = any(power[unit] < 0 for unit in listed)
+    for unit in listed:
+        table.add_row(Text(name(texts[unit])), written[unit], _bar(power[unit], explanation.signed, two_sided, palette))
+    left_over = len(texts) - len(listed)
+    if left_over:
+        table.add_row(Text(f"and {left_over} more", "dim"))
+    return table
+
+
+def _bar(strength: float, signed: bool, two_sided: bool, palette: Palette) -> Text:
+    halves = round(2 * _HALF_BAR * abs(strength))
+    full, half = divmod(halves, 2)
+    strongest = palette.unsigned if not signed else palette.positive if strength > 0 else palette.negative
+    if strength < 0:
+        return Text(("▐" * half + "█" * full).rjust(_HALF_BAR), strongest).append("│", "dim")
+    left = " " * _HALF_BAR if two_sided else ""
+    return Text(left).append("│", "dim").append("█" * full + "▌" * half, strongest)
+
+
+def _legend(group: facts.Group, palette: Palette) -> Text:
+    legend = Text()
+    for signed, words in facts.meanings(group):
+        for strength, meaning in zip((1.0, -1.0), words, strict=False):
+            mark = Piece("", strength=strength)
+            legend.append(f" {'-' if strength < 0 else '+' if signed else '#'} ", _style(mark, signed, palette))
+            legend.append(f" {printable(meaning)}   ", "dim")
+    return legend.append(f"\n{facts.scaling(group)}", "dim")
+
+
+def _spaced(*parts: RenderableType) -> RenderableType:
+    return Padding(Group(*parts), (1, _INDENT, 1, _INDENT))

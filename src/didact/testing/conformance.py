@@ -1,0 +1,278 @@
+"""What every registered explainer must pass, as plain functions that third parties can run too.
+
+``CHECKS`` maps a name to a check; ``applicable`` says which checks make sense for a card on a case (a kind of model);
+``check`` runs one and raises AssertionError with what went wrong.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import torch
+
+from didact.errors import DidactError
+from didact.meter import metered
+from didact.models.load import load_model
+from didact.models.text import TextModel
+from didact.protocols import Explainer, Model
+from didact.testing.tiny import TEXTS, keyword_predict, tiny_model
+from didact.types import Card, Example, Explanation
+
+CASES = ("bert", "distilbert", "roberta", "black_box")
+SAMPLE = (TEXTS[0], "An unforgettable evening - good, warm, good!", TEXTS[3])
+
+Check = Callable[[Explainer, Model], None]
+
+
+def make_case(case: str, labels: Sequence[str] = ("negative", "positive")) -> Model:
+    """The model of a case."""
+    if case == "black_box":
+        return load_model(keyword_predict, labels=labels)
+    return load_model(tiny_model(case, labels))
+
+
+def applicable(card: Card, case: str) -> list[str]:
+    """Checks that say something about this card on this case."""
+    capabilities = make_case(case).capabilities
+    if not card.needs <= capabilities:
+        return ["refuses_what_it_cannot"]
+    skipped = {"refuses_what_it_cannot"}
+    if case == "black_box":
+        skipped |= {"specials_never_scored", "model_untouched", "model_untouched_after_failure", "pairs", "regression"}
+    else:
+        skipped |= {"dummy", "symmetry"}  # a random network has no unit that is known to play no part
+    skipped |= {name for name in ("completeness", "dummy", "symmetry") if name not in card.axioms}
+    if "pair" not in card.inputs:
+        skipped.add("pairs")
+    if not card.seeded:
+        skipped.add("another_seed_differs")
+    if card.family == "control":
+        skipped.add("model_untouched_after_failure")  # may be done before the model fails
+    return [name for name in CHECKS if name not in skipped]
+
+
+def check(name: str, explainer: Explainer, case: str = "bert") -> None:
+    """Run one check."""
+    CHECKS[name](explainer, make_case(case))
+
+
+def refuses_what_it_cannot(explainer: Explainer, model: Model) -> None:
+    """A model without what the card needs gets an error that names methods that would work."""
+    with pytest.raises(DidactError, match=r"methods that work with it: .*occlusion"):
+        explainer.explain(model, [SAMPLE[0]])
+
+
+def finite_one_per_unit(explainer: Explainer, model: Model) -> None:
+    """One finite score per unit, and units that are the source's own words."""
+    for text, found in zip(SAMPLE, explainer.explain(model, list(SAMPLE)), strict=True):
+        assert len(found.scores) == len(found.units) > 0
+        assert np.isfinite(found.array).all()
+        assert all(piece in text for piece in found.units.texts)
+
+
+def specials_never_scored(explainer: Explainer, model: Model) -> None:
+    """No unit covers a special token, and every other token belongs to a unit."""
+    assert isinstance(model, TextModel)
+    for found in explainer.explain(model, list(SAMPLE)):
+        code = model.encoder.encode([found.example])[0]
+        covered = sorted(position for positions in found.units.positions for position in positions)
+        assert covered == [i for i, token in enumerate(code.tokens) if token is not None]
+
+
+def batch_of_one_equals_many(explainer: Explainer, model: Model) -> None:
+    """What else is in the batch changes nothing."""
+    together = explainer.explain(model, list(SAMPLE))
+    for text, found in zip(SAMPLE, together, strict=True):
+        (alone,) = explainer.explain(model, [text])
+        np.testing.assert_allclose(alone.array, found.array, rtol=1e-3, atol=1e-4)
+
+
+def same_seed_same_scores(explainer: Explainer, model: Model) -> None:
+    """Repeating gives the same scores."""
+    first, second = (explainer.explain(model, [SAMPLE[1]])[0] for _ in range(2))
+    np.testing.assert_allclose(first.array, second.array, rtol=1e-5, atol=1e-6)
+
+
+def another_seed_differs(explainer: Explainer, model: Model) -> None:
+    """The seed is really used: on a text too long to enumerate, another one gives other scores."""
+    text = " ".join(TEXTS)
+    other: Any = dataclasses.replace(explainer, seed=123)  # type: ignore[type-var]
+    assert explainer.explain(model, [text])[0].scores != other.explain(model, [text])[0].scores
+
+
+def model_untouched(explainer: Explainer, model: Model) -> None:
+    """Hooks, modes, gradients, attention implementation, weights, device and dtype are as before."""
+    assert isinstance(model, TextModel)
+    model.hf.train()
+    model.hf.base_model.eval()
+    before = _state(model)
+    explainer.explain(model, [SAMPLE[0]])
+    assert _state(model) == before
+
+
+def model_untouched_after_failure(explainer: Explainer, model: Model) -> None:
+    """The same when the user's model fails half way."""
+    assert isinstance(model, TextModel)
+    assert model.capabilities  # tried before the model starts to fail
+    calls = 0
+
+    def fail(*_: object) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 1:
+            raise KeyError("planted failure")
+
+    hook = model.hf.register_forward_hook(fail)
+    model.hf.train()
+    before = _state(model)
+    with pytest.raises(KeyError, match="planted failure"):
+        explainer.explain(model, [SAMPLE[0]])
+    assert _state(model) == before
+    hook.remove()
+
+
+def prediction_is_plain(explainer: Explainer, model: Model) -> None:
+    """The prediction on the explanation is the model's own."""
+    (found,) = explainer.explain(model, [SAMPLE[0]])
+    if isinstance(model, TextModel):
+        with torch.inference_mode():
+            encoded = model.tokenizer(SAMPLE[0], return_tensors="pt")
+            plain = model.hf(**encoded).logits[0].softmax(-1).tolist()
+    else:
+        plain = keyword_predict([SAMPLE[0]])[0].tolist()
+    np.testing.assert_allclose(found.prediction.probabilities, plain, atol=1e-6)
+    assert found.target.index == int(np.argmax(plain))
+
+
+def target_by_name_and_index(explainer: Explainer, model: Model) -> None:
+    """A label's name and its index mean the same, also for the class that was not predicted."""
+    for index, name in enumerate(model.labels):
+        (by_index,) = explainer.explain(model, [SAMPLE[0]], [index])
+        (by_name,) = explainer.explain(model, [SAMPLE[0]], [name])
+        assert by_index.target == by_name.target
+        assert by_index.target.label == name
+        np.testing.assert_allclose(by_index.array, by_name.array, rtol=1e-5, atol=1e-6)
+
+
+def declared_needs_suffice(explainer: Explainer, model: Model) -> None:
+    """It works on a model that shows nothing beyond what the card asks for."""
+    (full,) = explainer.explain(model, [SAMPLE[0]])
+    (narrow,) = explainer.explain(_Narrow(model, explainer.card.needs), [SAMPLE[0]])
+    np.testing.assert_allclose(full.array, narrow.array, rtol=1e-5, atol=1e-6)
+
+
+def metered_equals_declared(explainer: Explainer, model: Model) -> None:
+    """Forwards and backwards counted by the meter are those the method declares."""
+    assert model.capabilities is not None  # trying what the model can is not part of explaining
+    with metered() as meter:
+        found = explainer.explain(model, list(SAMPLE))
+    declared = [explainer.cost(explanation.units) for explanation in found]
+    assert meter.forwards == sum(cost.forwards for cost in declared)
+    assert meter.backwards == sum(cost.backwards for cost in declared)
+    assert [(e.cost.forwards, e.cost.backwards) for e in found] == [(c.forwards, c.backwards) for c in declared]
+
+
+def json_round_trip(explainer: Explainer, model: Model) -> None:
+    """Nothing is lost through JSON."""
+    (found,) = explainer.explain(model, [SAMPLE[1]])
+    assert Explanation.from_json(found.to_json()) == found
+
+
+def pairs(explainer: Explainer, model: Model) -> None:
+    """A pair is explained in both its texts."""
+    assert isinstance(model, TextModel)
+    both = load_model((model.hf, model.tokenizer), inputs="pair")
+    (found,) = explainer.explain(both, [Example(TEXTS[0], TEXTS[1])])
+    assert {span.field for span in found.units.spans} == {0, 1}
+    assert len(found.scores) == len(found.units)
+
+
+def regression(explainer: Explainer, model: Model) -> None:
+    """A one-output model is explained on its output."""
+    assert isinstance(model, TextModel)
+    (found,) = explainer.explain(make_case(model.hf.config.model_type, ["score"]), [SAMPLE[0]])
+    assert found.prediction.is_regression
+    assert found.target.label == "score"
+    assert np.isfinite(found.array).all()
+
+
+def completeness(explainer: Explainer, model: Model) -> None:
+    """Scores add up to the difference between the target and its base value."""
+    for found in explainer.explain(model, list(SAMPLE)):
+        gap = found.prediction.value(found.target) - found.details["base_value"]
+        assert abs(float(found.array.sum()) - gap) <= explainer.card.tolerance * (1 + abs(gap))
+
+
+def dummy(explainer: Explainer, model: Model) -> None:
+    """Words the black box does not read get nothing."""
+    (found,) = explainer.explain(model, ["a dull old film"])
+    scores = dict(zip(found.units.texts, found.scores, strict=True))
+    assert abs(scores["old"]) < 1e-8 < abs(scores["dull"])
+
+
+def symmetry(explainer: Explainer, model: Model) -> None:
+    """Two occurrences of one word that count the same get the same score."""
+    (found,) = explainer.explain(model, ["good food, good wine"])
+    scores = [s for text, s in zip(found.units.texts, found.scores, strict=True) if text == "good"]
+    assert abs(scores[0] - scores[1]) < 1e-8 < abs(scores[0])
+
+
+CHECKS: dict[str, Check] = {
+    function.__name__: function
+    for function in (
+        refuses_what_it_cannot,
+        finite_one_per_unit,
+        specials_never_scored,
+        batch_of_one_equals_many,
+        same_seed_same_scores,
+        another_seed_differs,
+        model_untouched,
+        model_untouched_after_failure,
+        prediction_is_plain,
+        target_by_name_and_index,
+        declared_needs_suffice,
+        metered_equals_declared,
+        json_round_trip,
+        pairs,
+        regression,
+        completeness,
+        dummy,
+        symmetry,
+    )
+}
+
+
+class _Narrow:
+    """A model that shows only the always-there functions and those of the given capabilities."""
+
+    ALWAYS = frozenset({"name", "labels", "scales", "precision", "inputs", "fingerprint", "units", "predict", "score"})
+    BY_NEED: ClassVar = {"differentiable": frozenset({"embed", "gradients"}), "attentive": frozenset({"attention"})}
+
+    def __init__(self, model: Model, needs: frozenset[str]) -> None:
+        self._model = model
+        self.capabilities = needs
+        self._shown = self.ALWAYS.union(*(self.BY_NEED[need] for need in needs))
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self._shown:
+            raise AssertionError(f"the method used {name!r}, which its card does not ask for")
+        return getattr(self._model, name)
+
+
+def _state(model: TextModel) -> dict[str, object]:
+    network = model.hf
+    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    return {
+        "hooks": [len(getattr(module, kind)) for module in network.modules() for kind in hooks],
+        "training": [module.training for module in network.modules()],
+        "grads": [parameter.grad is None for parameter in network.parameters()],
+        "requires_grad": [parameter.requires_grad for parameter in network.parameters()],
+        "attention": network.config._attn_implementation,
+        "device": str(network.device),
+        "dtype": str(network.dtype),
+        "weights": [float(parameter.detach().double().sum()) for parameter in network.parameters()],
+    }

@@ -1,0 +1,152 @@
+"""Tiny random classifiers of many architectures, built in code: no download, a few milliseconds each."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import (
+    AutoConfig,
+    AutoModelForSequenceClassification,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+)
+
+from didact.types import Floats
+
+TEXTS = (
+    "a truly wonderful film with a warm heart",
+    "the plot is dull, the acting worse: avoid it",
+    "we watched it on a rainy evening in an old cinema",
+    "good food and good company, but the bill was too high",
+)
+"""What the tiny tokenizers are trained on; longer words of other texts split into pieces."""
+
+_COMMON = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+_SIZES: dict[str, dict[str, Any]] = {
+    "bert": _COMMON,
+    "roberta": _COMMON | {"max_position_embeddings": 130, "type_vocab_size": 1},
+    "xlm-roberta": _COMMON | {"max_position_embeddings": 130, "type_vocab_size": 1},
+    "electra": _COMMON | {"embedding_size": 16},
+    "albert": _COMMON | {"embedding_size": 16},
+    "distilbert": {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48},
+    "modernbert": _COMMON | {"local_attention": 8, "global_attn_every_n_layers": 2},
+    "llama": _COMMON | {"num_key_value_heads": 2},
+    "mistral": _COMMON | {"num_key_value_heads": 2, "sliding_window": 8},
+    "gpt2": {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128},
+    "deberta-v2": _COMMON | {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 8},
+    "longformer": _COMMON | {"attention_window": [8, 8], "max_position_embeddings": 130},
+}
+_SENTENCE_PIECE = ("xlm-roberta", "albert", "deberta-v2")
+_BYTE_LEVEL = ("roberta", "longformer", "modernbert", "llama", "mistral", "gpt2")
+_DECODERS = ("llama", "mistral", "gpt2")
+
+ARCHITECTURES: tuple[str, ...] = tuple(_SIZES)
+
+
+def tiny_model(
+    architecture: str = "bert", labels: Sequence[str] = ("negative", "positive"), *, seed: int = 0
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """A random classifier (a regressor for one label), its weights wide enough to be far from constant."""
+    tokenizer = tiny_tokenizer(architecture)
+    named = dict(enumerate(labels))
+    config = AutoConfig.for_model(
+        architecture,
+        **{"max_position_embeddings": 128} | _SIZES[architecture],
+        vocab_size=len(tokenizer),
+        id2label=named,
+        label2id={label: number for number, label in named.items()},
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        cls_token_id=tokenizer.cls_token_id,
+        sep_token_id=tokenizer.sep_token_id,
+        initializer_range=0.3,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = AutoModelForSequenceClassification.from_config(config)
+    return model.eval(), tokenizer
+
+
+def tiny_tokenizer(architecture: str) -> PreTrainedTokenizerBase:
+    """A fast tokenizer in the architecture's manner: WordPiece, byte-level BPE or SentencePiece-like Unigram."""
+    inner, special = _trained(architecture)
+    names = {"pad_token": "<pad>", "unk_token": "<unk>"} | special
+    return PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(inner),
+        model_max_length=128,
+        model_input_names=_inputs(architecture),
+        **names,
+    )
+
+
+def keyword_predict(texts: list[str]) -> Floats:
+    """A black box with known truth: probability of "positive" from counts of good and bad words."""
+    weights = {"wonderful": 2.0, "warm": 1.0, "good": 1.0, "dull": -1.5, "worse": -1.0, "avoid": -2.0}
+    rows = []
+    for text in texts:
+        total = sum(weights.get(word.strip(".,:;!?").lower(), 0.0) for word in text.split())
+        rows.append([1 / (1 + np.exp(total)), 1 / (1 + np.exp(-total))])
+    return np.array(rows)
+
+
+@functools.cache
+def _trained(architecture: str) -> tuple[str, dict[str, str]]:
+    build = _unigram if architecture in _SENTENCE_PIECE else _bpe if architecture in _BYTE_LEVEL else _wordpiece
+    special = {} if architecture in _DECODERS else {"mask_token": "<mask>"}
+    special |= {"bos_token": "<s>", "eos_token": "</s>", "cls_token": "<s>", "sep_token": "</s>"}
+    tokenizer = build(["<pad>", "<unk>", "<s>", "</s>", "<mask>"])
+    if architecture not in _DECODERS:
+        ids = [("<s>", tokenizer.token_to_id("<s>")), ("</s>", tokenizer.token_to_id("</s>"))]
+        second = "$B:0 </s>:0" if "token_type_ids" not in _inputs(architecture) else "$B:1 </s>:1"
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single="<s> $A </s>", pair=f"<s> $A </s> {second}", special_tokens=ids
+        )
+    return tokenizer.to_str(), special
+
+
+def _inputs(architecture: str) -> list[str]:
+    typed = architecture in ("bert", "electra", "albert", "deberta-v2")
+    return ["input_ids", "attention_mask", *(["token_type_ids"] if typed else [])]
+
+
+def _wordpiece(special: list[str]) -> Tokenizer:
+    # Built by hand: the trainer breaks ties differently in every process.
+    letters = sorted(set("".join(TEXTS)) - {" "})
+    whole = sorted({word for text in TEXTS for word in text.split() if word.isalpha()})
+    pieces = [*special, *letters, *(f"##{letter}" for letter in letters), "##ly", "##ful", "##ed", *whole]
+    vocabulary = {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="<unk>"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return tokenizer
+
+
+def _bpe(special: list[str]) -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=360, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+    )
+    return _train(tokenizer, trainer)
+
+
+def _unigram(special: list[str]) -> Tokenizer:
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    trainer = trainers.UnigramTrainer(vocab_size=120, special_tokens=special, unk_token="<unk>", show_progress=False)
+    return _train(tokenizer, trainer)
+
+
+def _train(tokenizer: Tokenizer, trainer: Any) -> Tokenizer:
+    train: Callable[..., None] = tokenizer.train_from_iterator
+    train(TEXTS * 3, trainer)
+    return tokenizer
