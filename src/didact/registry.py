@@ -90,6 +90,6 @@ class Registry(Generic[T]):
 
 def unknown(kind: str, given: object, allowed: Sequence[str]) -> str:
     """One sentence for every unknown name: what was given, the close names, all names."""
-    close = difflib.get_close_matches(str(given), allowed, n=3, cutoff=0.5)
+    close = difflib.get_close_matches(str(given), allowed, n=3, cutoff=0.6)
     hint = f" (did you mean {' or '.join(close)}?)" if close else ""
     return f"unknown {kind} {given!r}{hint}; known: {', '.join(allowed)}"

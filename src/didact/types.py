@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -114,7 +115,7 @@ class Units:
     def __len__(self) -> int:
         return len(self.spans)
 
-    @property
+    @cached_property
     def texts(self) -> tuple[str, ...]:
         """The units as written in the source."""
         fields = self.example.fields
@@ -242,6 +243,11 @@ class Explanation:
             raise FormatError(f"an explanation needs one score per unit: {len(self.scores)} for {len(self.units)}")
         if not all(math.isfinite(score) for score in self.scores):
             raise FormatError(f"scores must be finite; {self.method} gave {self.scores}")
+        if not 0 <= self.target.index < len(self.prediction.outputs):
+            raise FormatError(f"target {self.target.index} is not one of {len(self.prediction.outputs)} outputs")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Explanation.from_dict, (self.to_dict(),)  # the read-only mappings do not pickle
 
     @property
     def example(self) -> Example:
@@ -254,8 +260,9 @@ class Explanation:
         return np.array(self.scores, dtype=np.float64)
 
     def top(self, k: int = 5) -> list[tuple[str, float]]:
-        """The ``k`` units with the largest absolute score, strongest first."""
-        order = sorted(range(len(self.scores)), key=lambda i: -abs(self.scores[i]))
+        """The ``k`` units with the largest score (absolute score where scores are signed), strongest first."""
+        strength = [abs(score) if self.signed else score for score in self.scores]
+        order = sorted(range(len(strength)), key=lambda i: -strength[i])
         texts = self.units.texts
         return [(texts[i], self.scores[i]) for i in order[:k]]
 
@@ -294,7 +301,7 @@ class Explanation:
             )
         except KeyError as missing:
             raise FormatError(f"not an explanation: field {missing} is missing") from None
-        except (TypeError, ValueError) as problem:
+        except (TypeError, ValueError, AttributeError) as problem:
             raise FormatError(f"not an explanation: {problem}") from None
 
     def to_json(self, *, indent: int | None = None) -> str:

@@ -90,7 +90,7 @@ def test_unsigned_methods_have_no_against(make: Make, output: Output) -> None:
 
 def test_labels_both_fields_of_a_pair(make: Make, output: Output) -> None:
     shown = seen(output([make("A man sleeps.", pair="Nobody wakes.", scores=[0.0] * 7)]))
-    assert re.search(r"text\W+A man sleeps\W+(newline\W+|footnotesize )*pair\W+Nobody wakes", shown)
+    assert re.search(r"text\W*A man sleeps\W+(newline\W+|footnotesize )*pair\W*Nobody wakes", shown)
 
 
 def test_compares_methods_with_one_legend_and_all_settings(make: Make, output: Output) -> None:

@@ -1,4 +1,5 @@
 import re
+import time
 from html.parser import HTMLParser
 
 import pytest
@@ -127,3 +128,9 @@ def test_fragment_styles_nothing_else(make: Make) -> None:
 
 def test_fragment_has_no_ids_that_could_clash(make: Make) -> None:
     assert not re.search(r"\bid=", fragment([make(), make("Other.")]))
+
+
+def test_long_texts_take_linear_time(make: Make) -> None:
+    start = time.process_time()
+    page([make("word " * 8000)], title="Title")
+    assert time.process_time() - start < 5

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,17 +50,18 @@ class Encoder:
         return [self._units(example, code, level) for example, code in zip(examples, encodings, strict=True)]
 
     def _encode(self, example: Example) -> Encoding:
-        batch = self.tokenizer(
-            example.text,
-            example.text_pair,
-            truncation=self.limit is not None,
-            max_length=self.limit,
-            padding=False,
-            return_offsets_mapping=True,
-            return_attention_mask=False,
-            return_special_tokens_mask=True,
-            verbose=False,
-        )
+        with _settings_kept(self.tokenizer):
+            batch = self.tokenizer(
+                example.text,
+                example.text_pair,
+                truncation=self.limit is not None,
+                max_length=self.limit,
+                padding=False,
+                return_offsets_mapping=True,
+                return_attention_mask=False,
+                return_special_tokens_mask=True,
+                verbose=False,
+            )
         fields = batch.sequence_ids(0)
         tokens = tuple(
             None if special or field is None else (int(field), int(start), int(end))
@@ -104,6 +106,20 @@ class Encoder:
             f"{truncated:.0%} of them, so an explanation would not explain the text; shorten or split it, or allow "
             f"the cut with max_truncated=1 (command line: --truncate)"
         )
+
+
+@contextlib.contextmanager
+def _settings_kept(tokenizer: PreTrainedTokenizerBase) -> Iterator[None]:
+    """A call writes its padding and truncation into a fast tokenizer; put back what the user had there."""
+    backend = tokenizer.backend_tokenizer
+    padding, truncation = backend.padding, backend.truncation
+    try:
+        yield
+    finally:
+        if backend.padding != padding:
+            backend.enable_padding(**padding) if padding else backend.no_padding()
+        if backend.truncation != truncation:
+            backend.enable_truncation(**truncation) if truncation else backend.no_truncation()
 
 
 def _solid(text: str) -> int:

@@ -160,32 +160,34 @@ def _setting(setting: str) -> str:
 
 def _source(explanation: Explanation) -> str:
     fields = explanation.example.fields
+    titles = _titles(explanation)
     shown = []
     for field in range(len(fields)):
         called = facts.FIELDS[field]
         if len(fields) > 1:
             shown.append(f'<p class="field">{called}</p>')
         label = _text(f"{called}, coloured by {explanation.method}")
-        inner = "".join(_piece(piece, explanation) for piece in pieces(explanation, field))
+        inner = "".join(_piece(piece, explanation.signed, titles) for piece in pieces(explanation, field))
         shown.append(f'<div class="text" lang="" dir="auto" role="group" aria-label="{label}">{inner}</div>')
     return "".join(shown)
 
 
-def _piece(piece: Piece, explanation: Explanation) -> str:
+def _titles(explanation: Explanation) -> list[str]:
+    form = "+.6g" if explanation.signed else ".6g"
+    named = zip(explanation.units.texts, explanation.scores, strict=True)
+    return [_text(f"{name(text)}: {score:{form}}") for text, score in named]
+
+
+def _piece(piece: Piece, signed: bool, titles: Sequence[str]) -> str:
     written = _text(piece.text)
     if piece.cut:
         return f'<span class="cut" title="cut off by the model\'s length limit">{written}</span>'
     if not piece.units:
         return written
-    title = _text("\n".join(_title(explanation, unit) for unit in piece.units))
-    step = level(piece.strength, explanation.signed)
-    classes = f' class="u {_side(piece.strength, explanation.signed)}{step}"' if step else ""
+    title = "\n".join(titles[unit] for unit in piece.units)
+    step = level(piece.strength, signed)
+    classes = f' class="u {_side(piece.strength, signed)}{step}"' if step else ""
     return f'<span{classes} title="{title}">{written}</span>'
-
-
-def _title(explanation: Explanation, unit: int) -> str:
-    form = "+.6g" if explanation.signed else ".6g"
-    return f"{name(explanation.units.texts[unit])}: {explanation.scores[unit]:{form}}"
 
 
 def _side(strength: float, signed: bool) -> str:

@@ -68,6 +68,7 @@ _DARK_NOTEBOOKS = ",\n".join(
 _RULES = """
 .didact{background:var(--page);color:var(--text);font:400 15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;
  text-align:left;font-variant-numeric:tabular-nums}
+div.didact{padding:0 1.1rem;border-radius:.4rem}
 .didact *{box-sizing:border-box}
 .didact h1{font-size:1.75rem;font-weight:650;letter-spacing:-.015em;line-height:1.2;margin:0 0 .35rem}
 .didact .lead{color:var(--muted);margin:0}
@@ -98,7 +99,7 @@ _RULES = """
 .didact .warning{margin:1.1rem 0 0;padding:.5rem .85rem;border-left:3px solid var(--n-line);background:var(--panel);
  font-size:.9rem}
 .didact .warning b{font-weight:650}
-.didact table{border-collapse:collapse;border:0;margin:0;width:100%;table-layout:fixed;font-size:inherit}
+.didact table{color:inherit;border-collapse:collapse;border:0;margin:0;width:100%;table-layout:fixed;font-size:inherit}
 .didact tr{background:none!important;border:0}
 .didact th,.didact td{vertical-align:top;text-align:left;font-weight:400;padding:0;border:0;max-width:none;
  white-space:normal}

@@ -1,0 +1,79 @@
+"""Words by character offsets in every tokenizer's manner, and what the length limit cuts off."""
+
+import pytest
+
+from didact.errors import InputError
+from didact.models.load import load_model
+from didact.testing.tiny import ARCHITECTURES, TEXTS, tiny_model
+from didact.types import Example
+
+ODD = "Don't miss it: a wonderful-ish, naïve 😀 film..."
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_same_words_whatever_the_tokenizer(architecture: str) -> None:
+    model = load_model(tiny_model(architecture))
+    (units,) = model.units([Example(ODD)])
+    assert units.texts == ("Don't", "miss", "it", ":", "a", "wonderful-ish", ",", "naïve", "😀", "film", "...")
+    assert units.truncated == 0.0
+
+
+@pytest.mark.parametrize("architecture", ["bert", "roberta", "xlm-roberta"])
+def test_tokens_are_pieces_of_the_source(architecture: str) -> None:
+    model = load_model(tiny_model(architecture))
+    (units,) = model.units([Example("wonderful unforgettable")], "token")
+    assert len(units) > 2
+    assert "".join(text.strip() for text in units.texts) == "wonderfulunforgettable"
+
+
+def test_a_pair_has_units_in_both_fields() -> None:
+    model = load_model(tiny_model("bert"), inputs="pair")
+    (units,) = model.units([Example("good food", "dull plot")])
+    assert [(span.field, text) for span, text in zip(units.spans, units.texts, strict=True)] == [
+        (0, "good"),
+        (0, "food"),
+        (1, "dull"),
+        (1, "plot"),
+    ]
+
+
+def test_what_is_cut_off_is_recorded_as_a_share_of_characters() -> None:
+    model = load_model(tiny_model("bert"), max_length=7)  # five words and two special tokens
+    (units,) = model.units([Example("good good good good good film film")])
+    assert len(units) == 5
+    assert units.truncated == pytest.approx(8 / 28)
+
+
+def test_the_cut_of_a_pair_counts_both_texts() -> None:
+    model = load_model(tiny_model("bert"), inputs="pair", max_length=7)
+    (units,) = model.units([Example("good good good good", "film film")])
+    assert units.truncated == pytest.approx(8 / 24)
+
+
+def test_a_text_that_mostly_does_not_fit_is_refused_unless_allowed() -> None:
+    text = "good film " * 10_000
+    with pytest.raises(InputError, match=r"100,000 characters, but the model's limit of 128 tokens cuts off 99 %|9\d%"):
+        load_model(tiny_model("bert")).units([Example(text)])
+    (units,) = load_model(tiny_model("bert"), max_truncated=1.0).units([Example(text)])
+    assert units.truncated > 0.99
+    assert len(units) == 126
+
+
+def test_length_limits_come_from_the_model() -> None:
+    roberta, tokenizer = tiny_model("roberta")
+    tokenizer.model_max_length = 10**30
+    model = load_model((roberta, tokenizer), max_truncated=1.0)
+    (units,) = model.units([Example("good film " * 200)])
+    assert len(units) == 127  # 130 positions, of which RoBERTa skips pad_token_id + 1 = 1, and two special tokens
+    assert len(model.predict([units.example])) == 1
+
+
+def test_the_tokenizer_keeps_its_own_settings() -> None:
+    network, tokenizer = tiny_model("bert")
+    tokenizer.backend_tokenizer.enable_padding(length=64)
+    tokenizer.backend_tokenizer.enable_truncation(max_length=64)
+    before = (tokenizer.backend_tokenizer.padding, tokenizer.backend_tokenizer.truncation)
+    model = load_model((network, tokenizer))
+    (units,) = model.units([Example(TEXTS[0])])
+    assert len(units) == 8
+    assert (tokenizer.backend_tokenizer.padding, tokenizer.backend_tokenizer.truncation) == before

@@ -1,0 +1,1 @@
+"""Tests of the pure functions that methods and models are composed of."""

@@ -1,0 +1,1 @@
+"""Slow truth: every method against its definition, written out plainly, or against an independent implementation."""

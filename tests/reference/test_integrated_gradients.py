@@ -1,0 +1,123 @@
+"""Integrated gradients against captum on the same path, and against their axiom."""
+
+import numpy as np
+import pytest
+import torch
+from captum.attr import IntegratedGradients as CaptumIntegratedGradients
+from captum.attr import LayerIntegratedGradients
+from torch import Tensor
+
+from didact.attribution.integrated_gradients import IntegratedGradients
+from didact.models.text import TextModel
+from didact.testing.tiny import TEXTS
+from tests.reference.plain import TEXT, encoded, per_unit, read, special, text_model, value, word_vectors
+
+ENCODERS = ["bert", "distilbert", "roberta"]
+RULES = {"gauss_legendre": "gausslegendre", "midpoint": "riemann_middle", "right": "riemann_right"}
+
+
+def baseline_ids(model: TextModel, text: str, token_id: int | None) -> Tensor:
+    """The text with every token but the special ones replaced."""
+    ids = encoded(model, text)["input_ids"]
+    return torch.where(special(model, text), ids, torch.tensor(token_id))
+
+
+def captum_scores(model: TextModel, text: str, baseline: Tensor, rule: str, steps: int, scale: str) -> Tensor:
+    """Attributions of the predicted class per token, from captum."""
+    inputs = encoded(model, text)
+    ids = inputs.pop("input_ids")
+    index = int(model.hf(ids, **inputs).logits.argmax())
+
+    def forward(vectors: Tensor) -> Tensor:
+        rest = {name: given.expand(len(vectors), -1) for name, given in inputs.items()}
+        return read(model.hf(inputs_embeds=vectors, **rest).logits, index, scale)
+
+    found = CaptumIntegratedGradients(forward).attribute(
+        word_vectors(model, ids), baseline, n_steps=steps, method=RULES[rule]
+    )
+    return found[0].sum(-1)
+
+
+@pytest.mark.parametrize("scale", ["logit", "log_probability", "probability"])
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("architecture", ENCODERS)
+def test_equals_captum_on_the_same_path(architecture: str, rule: str, scale: str) -> None:
+    model = text_model(architecture)
+    baseline = word_vectors(model, baseline_ids(model, TEXT, model.tokenizer.mask_token_id))
+    theirs = captum_scores(model, TEXT, baseline, rule, 7, scale)
+    (words,) = IntegratedGradients(steps=7, rule=rule, scale=scale).explain(model, [TEXT])
+    (tokens,) = IntegratedGradients(steps=7, rule=rule, scale=scale, level="token").explain(model, [TEXT])
+    np.testing.assert_allclose(words.array, per_unit(words.units, theirs), atol=1e-4)
+    np.testing.assert_allclose(tokens.array, theirs[~special(model, TEXT)].numpy(), atol=1e-4)
+    assert any(len(positions) > 1 for positions in words.units.positions)
+    assert np.abs(words.array).max() > 1e-3
+
+
+@pytest.mark.parametrize("architecture", ENCODERS)
+def test_equals_captums_layer_version_that_starts_from_token_ids(architecture: str) -> None:
+    model = text_model(architecture)
+    inputs = encoded(model, TEXT)
+    ids = inputs.pop("input_ids")
+    layer = LayerIntegratedGradients(
+        lambda rows: model.hf(rows, **{k: v.expand(len(rows), -1) for k, v in inputs.items()}).logits,
+        model.hf.get_input_embeddings(),
+    )
+    masked = baseline_ids(model, TEXT, model.tokenizer.mask_token_id)
+    theirs = layer.attribute(ids, masked, target=1, n_steps=9)[0].sum(-1)
+    (found,) = IntegratedGradients(steps=9).explain(model, [TEXT], ["positive"])
+    np.testing.assert_allclose(found.array, per_unit(found.units, theirs.detach()), atol=1e-4)
+
+
+@pytest.mark.parametrize("architecture", ENCODERS)
+@pytest.mark.parametrize("baseline", ["pad", "zero", "token:good"])
+def test_other_baselines_equal_captum_too(architecture: str, baseline: str) -> None:
+    model = text_model(architecture)
+    word = baseline.removeprefix("token:")
+    if architecture == "roberta" and word == "good":
+        baseline, word = "token:Ġgood", "Ġgood"
+    known = {"pad": model.tokenizer.pad_token_id, "zero": 0}
+    ids = baseline_ids(model, TEXT, known.get(word, model.tokenizer.convert_tokens_to_ids(word)))
+    vectors = word_vectors(model, ids)
+    if baseline == "zero":
+        vectors[0, ~special(model, TEXT)] = 0
+    theirs = captum_scores(model, TEXT, vectors, "gauss_legendre", 5, "logit")
+    (found,) = IntegratedGradients(steps=5, baseline=baseline).explain(model, [TEXT])
+    np.testing.assert_allclose(found.array, per_unit(found.units, theirs), atol=1e-4)
+
+
+def test_a_model_without_mask_token_starts_from_the_pad_embedding() -> None:
+    model = text_model("gpt2")
+    (default,) = IntegratedGradients(steps=5).explain(model, [TEXTS[0]])
+    (pad,) = IntegratedGradients(steps=5, baseline="pad").explain(model, [TEXTS[0]])
+    (zero,) = IntegratedGradients(steps=5, baseline="zero").explain(model, [TEXTS[0]])
+    assert default.scores == pad.scores
+    assert np.abs(default.array - zero.array).max() > 1e-3
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("architecture", ENCODERS)
+def test_scores_come_nearer_to_the_difference_as_steps_grow(architecture: str, rule: str) -> None:
+    model = text_model(architecture)
+    gaps = []
+    for steps in (4, 32, 256):
+        found = IntegratedGradients(steps=steps, rule=rule).explain(model, list(TEXTS[:2]))
+        gaps.append(max(abs(e.details["completeness_gap"]) for e in found))
+    assert gaps[0] > gaps[1] > gaps[2]
+    assert gaps[2] < (0.05 if rule == "right" else 1e-3)
+
+
+@pytest.mark.parametrize("scale", ["logit", "probability"])
+@pytest.mark.parametrize("baseline", ["mask", "zero"])
+def test_the_recorded_gap_is_the_sum_minus_the_difference(baseline: str, scale: str) -> None:
+    model = text_model("bert")
+    (found,) = IntegratedGradients(steps=3, baseline=baseline, scale=scale).explain(model, [TEXT])
+    inputs = encoded(model, TEXT)
+    full = value(model, found.target.index, scale, **inputs)
+    ids = inputs.pop("input_ids")
+    vectors = word_vectors(model, ids)
+    absent = torch.zeros(32) if baseline == "zero" else word_vectors(model, torch.tensor(model.tokenizer.mask_token_id))
+    vectors[0, ~special(model, TEXT)] = absent
+    base = value(model, found.target.index, scale, inputs_embeds=vectors, **inputs)
+    assert found.details["base_value"] == pytest.approx(base, abs=1e-5)
+    assert found.details["completeness_gap"] == pytest.approx(sum(found.scores) - (full - base), abs=1e-5)
+    assert abs(found.details["completeness_gap"]) > 1e-4  # three steps miss visibly, or nothing would be tested

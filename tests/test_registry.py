@@ -1,0 +1,80 @@
+"""Names: ours, third parties', unknown ones, and doubles."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from didact.attribution.base import ATTRIBUTIONS, Attribution
+from didact.errors import ParameterError, UnknownNameError
+from didact.registry import Registry
+from didact.types import Card
+
+PLUGIN = '''
+from dataclasses import dataclass
+from didact.attribution.base import Attribution, Outcome, register
+from didact.types import Card, Cost
+import numpy as np
+
+@register(Card(name="word_length", family="control", summary="s", reference="r", cost="1 forward"))
+@dataclass(frozen=True, kw_only=True)
+class WordLength(Attribution):
+    def attribute(self, model, units, targets):
+        return [Outcome(np.array([float(len(t)) for t in unit.texts]), None) for unit in units]
+    def cost(self, units):
+        return Cost(forwards=1)
+'''
+
+
+def test_a_name_is_its_file() -> None:
+    folder = Path(sys.modules[Attribution.__module__].__file__ or "").parent
+    files = {path.stem for path in folder.glob("*.py")} - {"__init__", "base"}
+    assert set(ATTRIBUTIONS.names()) == files
+    assert all(ATTRIBUTIONS.card(name).name == name for name in ATTRIBUTIONS.names())
+
+
+def test_an_unknown_name_lists_the_close_ones() -> None:
+    with pytest.raises(UnknownNameError, match=r"unknown method 'kernelshap' \(did you mean kernel_shap\?\); known: "):
+        ATTRIBUTIONS.get("kernelshap")
+
+
+def test_a_name_cannot_be_taken_twice() -> None:
+    registry: Registry[object] = Registry("thing", "nowhere", [], "didact.nothing")
+    card = Card("x", "control", "s", "r", "c")
+    registry.register(card)(type("First", (), {"__module__": "one"}))
+    with pytest.raises(ValueError, match="'x' is registered twice"):
+        registry.register(card)(type("Second", (), {"__module__": "two"}))
+
+
+def test_third_parties_register_through_entry_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from didact.testing.conformance import applicable, check
+
+    (tmp_path / "word_length_plugin.py").write_text(PLUGIN)
+    info = tmp_path / "word_length-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: word-length\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[didact.attributions]\nword_length = word_length_plugin:WordLength\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    importlib.invalidate_caches()
+    try:
+        assert "word_length" in ATTRIBUTIONS.names()
+        method = ATTRIBUTIONS.get("word_length")()
+        for name in applicable(method.card, "bert"):
+            check(name, method, "bert")
+    finally:
+        ATTRIBUTIONS._classes.pop("word_length", None)
+        ATTRIBUTIONS._cards.pop("word_length", None)
+
+
+def test_parameters_are_checked_in_one_sentence() -> None:
+    lime = ATTRIBUTIONS.get("lime")
+    with pytest.raises(ParameterError, match=r"unknown parameter of lime 'sample' \(did you mean samples\?\)"):
+        lime.configured(sample=3)
+    with pytest.raises(ParameterError, match="samples of lime must be a int, got 'many'"):
+        lime.configured(samples="many")
+    with pytest.raises(ParameterError, match="samples of lime must be at least 2, got 1"):
+        lime.configured(samples=1)
+    with pytest.raises(ParameterError, match="level of lime must be 'word', 'token', got 'sentence'"):
+        lime.configured(level="sentence")
+    assert lime.configured(samples=7, seed=3).parameters["samples"] == 7
