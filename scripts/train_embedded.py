@@ -157,7 +157,7 @@ def pretrain(
     config: BertConfig, corpora: dict[str, Corpus], embeddings: Tensor, recipe: Recipe, device: torch.device
 ) -> tuple[nn.Module, dict[str, Any]]:
     """Masked-language-model pretraining; returns the averaged encoder."""
-    model: Any = nn.Module.to(BertForMaskedLM(config), device)  # type: ignore[no-untyped-call]
+    model: Any = nn.Module.to(BertForMaskedLM(config), device)
     model.bert.embeddings.word_embeddings.weight.data.copy_(embeddings)
     generator = torch.Generator(device).manual_seed(recipe.seed)
     dice = random.Random(recipe.seed)
@@ -190,7 +190,7 @@ def classify(
     device: torch.device,
 ) -> tuple[nn.Module, dict[str, Any]]:
     """Fine-tune on crops, reviews and phrases; returns the averaged classifier."""
-    model: Any = nn.Module.to(BertForSequenceClassification(config), device)  # type: ignore[no-untyped-call]
+    model: Any = nn.Module.to(BertForSequenceClassification(config), device)
     model.bert.load_state_dict(encoder.state_dict(), strict=False)  # the pooler starts fresh
     generator = torch.Generator(device).manual_seed(recipe.seed + 1)
     dice = random.Random(recipe.seed + 1)

@@ -73,4 +73,5 @@ def test_show_prints_outside_a_notebook(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_methods_are_listed_by_card() -> None:
     assert {card.name for card in didact.list_methods()} >= {"lime", "attention", "random"}
-    assert {card.name for card in didact.list_methods(keyword_predict)} == {"kernel_shap", "lime", "occlusion", "random"}
+    without_gradients = {card.name for card in didact.list_methods(keyword_predict)}
+    assert without_gradients == {"kernel_shap", "lime", "occlusion", "random"}

@@ -57,7 +57,7 @@ def test_top_ranks_by_strength(explanation: Explanation) -> None:
     [
         ({"scores": (1.0,)}, "one score per unit: 1 for 2"),
         ({"scores": (1.0, float("nan"))}, "scores must be finite"),
-        ({"target": Target(2, "other")}, "target 2 is not one of 2 outputs"),
+        ({"target": Target(2, "other")}, "the target is output 2, but there are 2"),
     ],
 )
 def test_what_an_explanation_refuses(explanation: Explanation, change: dict[str, object], message: str) -> None:

@@ -30,6 +30,7 @@ class Model(Protocol):
     name: str
     labels: tuple[str, ...]
     scales: tuple[Scale, ...]
+    default_absence: str
     precision: float
     """How far, relative to 1 + |value|, the explained pass may lie from the plain one."""
 

@@ -112,6 +112,16 @@ class Units:
     positions: tuple[tuple[int, ...], ...] = ()
     truncated: float = 0.0
 
+    def __post_init__(self) -> None:
+        sizes = [len(text) for text in self.example.fields]
+        for number, span in enumerate(self.spans):
+            if not 0 <= span.field < len(sizes):
+                raise FormatError(f"unit {number} lies in field {span.field}, but the example has {len(sizes)}")
+            if not 0 <= span.start <= span.end <= sizes[span.field]:
+                raise FormatError(
+                    f"unit {number} covers characters {span.start} to {span.end} of a text of {sizes[span.field]}"
+                )
+
     def __len__(self) -> int:
         return len(self.spans)
 
@@ -165,6 +175,13 @@ class Prediction:
     labels: tuple[str, ...]
     outputs: tuple[float, ...]
     probabilities: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.labels) != len(self.outputs) or len(self.probabilities) not in (0, len(self.outputs)):
+            raise FormatError(
+                f"a prediction needs one label per output: {len(self.labels)} labels, {len(self.outputs)} outputs, "
+                f"{len(self.probabilities)} probabilities"
+            )
 
     @property
     def index(self) -> int:
@@ -244,7 +261,7 @@ class Explanation:
         if not all(math.isfinite(score) for score in self.scores):
             raise FormatError(f"scores must be finite; {self.method} gave {self.scores}")
         if not 0 <= self.target.index < len(self.prediction.outputs):
-            raise FormatError(f"target {self.target.index} is not one of {len(self.prediction.outputs)} outputs")
+            raise FormatError(f"the target is output {self.target.index}, but there are {len(self.prediction.outputs)}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Explanation.from_dict, (self.to_dict(),)  # the read-only mappings do not pickle

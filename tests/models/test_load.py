@@ -37,7 +37,7 @@ def test_every_door_leads_to_the_same_model(directory: Path) -> None:
 def test_a_directory_without_a_model(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"holds no model: there is no config\.json"):
         load_model(tmp_path)
-    with pytest.raises(ModelError, match="cannot load 'no-such-owner/no-such-model'.*not a directory here"):
+    with pytest.raises(ModelError, match=r"cannot load 'no-such-owner/no-such-model'.*not a directory here"):
         load_model("no-such-owner/no-such-model")
     (tmp_path / "file.txt").write_text("x")
     with pytest.raises(ModelError, match="is a file"):
@@ -136,7 +136,7 @@ def test_targets() -> None:
     assert resolve_target(model, 0, prediction, "probability") == Target(0, "negative", "probability")
     with pytest.raises(TargetError, match=r"unknown label 'positve' \(did you mean positive\?\); known: negative, pos"):
         resolve_target(model, "positve", prediction)
-    with pytest.raises(TargetError, match="label index 2 does not exist; .* 0 negative, 1 positive"):
+    with pytest.raises(TargetError, match=r"label index 2 does not exist; .* 0 negative, 1 positive"):
         resolve_target(model, 2, prediction)
     box = load_model(keyword_predict)
     with pytest.raises(TargetError, match="no 'logit' scale; allowed: probability, log_probability"):

@@ -87,11 +87,19 @@ class Attribution(ABC):
         if len(wanted) != len(examples):
             raise InputError(f"{len(wanted)} targets were given for {len(examples)} examples; give one for each")
         self._check_needs(model)
+        settled = self._settled(model)
         given = [Example.of(example) for example in examples]
         found: list[Explanation] = []
         for start in range(0, len(given), CHUNK):
-            found += self._explain(model, given[start : start + CHUNK], wanted[start : start + CHUNK])
+            found += settled._explain(model, given[start : start + CHUNK], wanted[start : start + CHUNK])
         return found
+
+    def _settled(self, model: Model) -> Self:
+        """Fill in what was left to the model, so that explanations record what was really used."""
+        own = {item.name for item in dataclasses.fields(self)}
+        defaults = {"scale": model.scales[0], "absence": model.default_absence}
+        left = {name: value for name, value in defaults.items() if name in own and getattr(self, name) is None}
+        return dataclasses.replace(self, **left)
 
     def _explain(self, model: Model, examples: list[Example], wanted: Sequence[TargetLike]) -> list[Explanation]:
         with metered() as meter:

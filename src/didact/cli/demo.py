@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> None:
 
     examples = generate(options.texts, seed=options.seed)
     model = load_model()
-    found = [explanation for example in examples for explanation in compare(example, model)]
+    found = [explanation for example in examples for explanation in compare(example, model, target=example.label)]
     show_in_terminal(found[: len(found) // len(examples)])
     _print_truth(examples, found)
     save(found, options.out / "explanations.json")

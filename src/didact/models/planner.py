@@ -17,10 +17,17 @@ Ints = NDArray[np.int64]
 
 @dataclass
 class Budget:
-    """How many tokens (rows times padded length) one batch may hold; halved when memory runs out, and stays halved."""
+    """How many tokens (rows times padded length) one batch may hold; halved when memory runs out, and stays halved.
+
+    Attributes:
+        tokens: the limit.
+        rows: a second limit.
+        fixed: what a batch costs besides its tokens, in tokens; where padding would cost more, a batch is cut.
+    """
 
     tokens: int
     rows: int = 1 << 30
+    fixed: int = 1 << 30
 
     def halve(self) -> None:
         """Take half from now on."""
@@ -61,8 +68,7 @@ def batches(lengths: Ints, order: Ints, budget: Budget, pads: bool) -> Iterator[
         longest = int(lengths[order[start]])
         count = max(1, min(budget.tokens // max(longest, 1), budget.rows))
         batch = order[start : start + count]
-        if not pads:
-            batch = batch[lengths[batch] == longest]
+        batch = _trim(batch, lengths[batch], budget.fixed) if pads else batch[lengths[batch] == longest]
         yield batch
         start += len(batch)
 
@@ -73,6 +79,16 @@ def is_out_of_memory(problem: BaseException) -> bool:
         return True
     text = str(problem).lower()
     return "out of memory" in text or "can't allocate memory" in text or "not enough memory" in text
+
+
+def _trim(batch: Ints, lengths: Ints, fixed: int) -> Ints:
+    """Leave the shorter rows to a batch of their own as long as that saves more padding than a batch costs."""
+    while True:
+        saved = (len(batch) - np.arange(len(batch))) * (lengths[0] - lengths[: len(batch)])
+        cut = int(saved.argmax())
+        if saved[cut] <= fixed:
+            return batch
+        batch = batch[:cut]
 
 
 def _recover(problem: BaseException, batch: Ints, lengths: Ints, budget: Budget) -> None:

@@ -67,9 +67,8 @@ def replace(ids: Ints, present: Bools, token_id: int) -> Ints:
 def compact(rows: Ints, present: Bools, width: int, fill: int) -> Ints:
     """Shift the present entries of each row to the front and fill up to ``width``."""
     out = np.full((len(present), width), fill, dtype=np.int64)
-    row, column = np.nonzero(present)
-    target = (np.cumsum(present, axis=1) - 1)[row, column]
-    out[row, target] = np.broadcast_to(rows, present.shape)[row, column]
+    front = np.arange(width) < present.sum(axis=1, keepdims=True)
+    out[front] = np.broadcast_to(rows, present.shape)[present]
     return out
 
 

@@ -249,7 +249,9 @@ CHECKS: dict[str, Check] = {
 class _Narrow:
     """A model that shows only the always-there functions and those of the given capabilities."""
 
-    ALWAYS = frozenset({"name", "labels", "scales", "precision", "inputs", "fingerprint", "units", "predict", "score"})
+    ALWAYS = frozenset(
+        {"name", "labels", "scales", "precision", "default_absence", "fingerprint", "units", "predict", "score"}
+    )
     BY_NEED: ClassVar = {"differentiable": frozenset({"embed", "gradients"}), "attentive": frozenset({"attention"})}
 
     def __init__(self, model: Model, needs: frozenset[str]) -> None:

@@ -1,0 +1,251 @@
+"""What the benchmarks share: model and texts, fair timing, and the page of results."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import importlib.metadata
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import (
+    AutoConfig,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+
+from didact.models.borrowed import quiet
+from didact.testing.tiny import TEXTS, tiny_tokenizer
+
+SHARED = Path(os.environ.get("DIDACT_SHARED", "../shared"))
+RESULTS = Path("docs/results")
+LIBRARIES = ("didact", "torch", "transformers", "tokenizers", "numpy", "captum", "lime", "shap", "interpreto")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one run."""
+
+    wall: float
+    cpu: float
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table of the results page."""
+
+    caption: str
+    columns: list[str]
+    rows: list[list[str]]
+    notes: list[str]
+
+
+@dataclass
+class Passes:
+    """What went through a model inside ``watched``: rows, and CPU seconds in its forward passes."""
+
+    rows: int = 0
+    seconds: float = 0.0
+
+
+def parser(description: str, examples: str) -> argparse.ArgumentParser:
+    """Options that every benchmark has."""
+    made = argparse.ArgumentParser(
+        description=description, epilog=f"examples:\n{examples}", formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument("--quick", action="store_true", help="a small run that shows that everything works")
+    made.add_argument("--rounds", type=int, default=5, help="interleaved rounds (default 5)")
+    made.add_argument("--threads", type=int, default=1, help="threads of the model (default 1: least disturbed)")
+    made.add_argument(
+        "--out", type=Path, help=f"folder for speed.md and speed.json (default {RESULTS}; none with --quick)"
+    )
+    return made
+
+
+def prepare(threads: int) -> None:
+    """Offline, so many threads everywhere, and no bars in the output."""
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    torch.set_num_threads(threads)
+    try:
+        import threadpoolctl
+    except ImportError:
+        return
+    threadpoolctl.threadpool_limits(threads)
+
+
+def load_network() -> tuple[PreTrainedModel, PreTrainedTokenizerBase, str]:
+    """The real MiniLM classifier where it is at hand, else a random one of the same shape; and which of them it is."""
+    place = SHARED / "weights" / "minilm-sst2"
+    if place.is_dir():
+        with quiet():
+            network = AutoModelForSequenceClassification.from_pretrained(place, local_files_only=True)
+            tokenizer = AutoTokenizer.from_pretrained(place, local_files_only=True)
+        network.name_or_path = "minilm-sst2"
+        return network.eval(), tokenizer, "MiniLM (6 layers x 384, 12 heads) fine-tuned on SST-2, float32"
+    shape = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536}
+    torch.manual_seed(0)
+    network = AutoModelForSequenceClassification.from_config(AutoConfig.for_model("bert", vocab_size=30522, **shape))
+    return (
+        network.eval(),
+        tiny_tokenizer("bert"),
+        "random BERT in the shape of MiniLM (6 layers x 384, 12 heads), float32",
+    )
+
+
+def load_texts(count: int, words: tuple[int, int] = (15, 18)) -> list[str]:
+    """Texts of so many plain words, on whose words every library agrees: SST-2 sentences, else made-up ones."""
+    rng = np.random.default_rng(0)
+    place = SHARED / "data" / "sst2" / "test.jsonl.gz"
+    if place.is_file():
+        with gzip.open(place, "rt", encoding="utf-8") as lines:
+            texts = [str(json.loads(line)["text"]) for line in lines]
+        plain = [text for text in texts if _is_plain(text) and words[0] <= len(text.split()) <= words[1]]
+        if len(plain) >= count:
+            return [plain[i] for i in rng.permutation(len(plain))[:count]]
+    known = sorted({word for text in TEXTS for word in text.split() if word.isalpha()})
+    return [" ".join(rng.choice(known, rng.integers(words[0], words[1] + 1))) for _ in range(count)]
+
+
+def load_long_texts(count: int, words: int = 230) -> list[str]:
+    """Texts of about 250 tokens, joined from short ones."""
+    parts = load_texts(count * (words // 15 + 1))
+    per_text = len(parts) // count
+    return [" ".join(" ".join(parts[i::count][:per_text]).split()[:words]) for i in range(count)]
+
+
+def timed(work: Callable[[], object]) -> Timing:
+    """Run once."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    work()
+    return Timing(time.perf_counter() - wall, time.process_time() - cpu)
+
+
+def clock(threads: int) -> str:
+    """Which time to compare: with one thread CPU time, which other processes do not disturb."""
+    return "cpu" if threads == 1 else "wall"
+
+
+@contextmanager
+def watched(network: PreTrainedModel) -> Iterator[Passes]:
+    """Count rows and time in the forward passes made inside."""
+    passes = Passes()
+    begun: list[float] = []
+
+    def before(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        first = next(value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor))
+        passes.rows += len(first)
+        begun.append(time.process_time())
+
+    def after(*_: Any) -> None:
+        passes.seconds += time.process_time() - begun.pop()
+
+    hooks = [network.register_forward_pre_hook(before, with_kwargs=True), network.register_forward_hook(after)]
+    try:
+        yield passes
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def middle(values: Sequence[float], digits: int = 2, unit: str = "") -> str:
+    """Median with the range."""
+    low, mid, high = min(values), statistics.median(values), max(values)
+    return f"{mid:.{digits}f}{unit} ({low:.{digits}f}–{high:.{digits}f})"
+
+
+def machine(threads: int) -> dict[str, str]:
+    """The machine and the software in neutral words."""
+    found = {}
+    for library in LIBRARIES:
+        try:
+            found[library] = importlib.metadata.version(library)
+        except importlib.metadata.PackageNotFoundError:
+            found[library] = "from source" if library == "didact" else "not installed"
+    versions = ", ".join(f"{name} {number}" for name, number in found.items())
+    return {
+        "machine": f"{_processor()}, {os.cpu_count()} cores, {threads} used by the model; no GPU; shared with other work",
+        "software": f"Python {platform.python_version()}, {versions}",
+    }
+
+
+def publish(section: str, text: str, tables: Sequence[Table], raw: object, args: argparse.Namespace) -> None:
+    """Print the tables; unless it was a quick run without --out, put them into speed.json and write speed.md anew."""
+    print("\n".join(_lines(table) for table in tables))
+    if args.out is None and args.quick:
+        print("A quick run: nothing written (give --out for that).")
+        return
+    folder = args.out or RESULTS
+    folder.mkdir(parents=True, exist_ok=True)
+    place = folder / "speed.json"
+    page = json.loads(place.read_text(encoding="utf-8")) if place.is_file() else {}
+    page[section] = {
+        "command": f"python -m benchmarks.{section} {' '.join(_plain(sys.argv[1:]))}".strip(),
+        **machine(args.threads),
+        "text": text,
+        "tables": [asdict(table) for table in tables],
+        "raw": raw,
+    }
+    place.write_text(json.dumps(page, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    (folder / "speed.md").write_text(_page(page), encoding="utf-8")
+    print(f"Written: {folder / 'speed.md'} and {place}")
+
+
+def _page(page: dict[str, Any]) -> str:
+    titles = {"planner": "The planner", "peers": "Against other libraries", "startup": "Starting up"}
+    parts = [
+        "# Speed",
+        "Made by `make bench`; every section names its own command. The numbers are in `speed.json` too.",
+    ]
+    for section, title in titles.items():
+        if section in page:
+            made = page[section]
+            parts += [
+                f"## {title}",
+                made["text"],
+                f"`{made['command']}`  ",
+                f"{made['machine']}.  ",
+                f"{made['software']}.",
+            ]
+            parts += [_lines(Table(**table)) for table in made["tables"]]
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _lines(table: Table) -> str:
+    head = [f"**{table.caption}**", "", f"| {' | '.join(table.columns)} |", "|" + "---|" * len(table.columns)]
+    body = [f"| {' | '.join(row)} |" for row in table.rows]
+    return "\n".join(["", *head, *body, *(["", *(f"* {note}" for note in table.notes)] if table.notes else [])])
+
+
+def _plain(arguments: Sequence[str]) -> list[str]:
+    """Command line without --out, which would name a place of this machine."""
+    kept = [part for part in arguments if not part.startswith("--out=")]
+    if "--out" in kept:
+        at = kept.index("--out")
+        del kept[at : at + 2]
+    return kept
+
+
+def _is_plain(text: str) -> bool:
+    return all(word.isascii() and word.isalpha() for word in text.removesuffix(".").split())
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        for line in info.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return f"{platform.machine()} CPU ({line.partition(':')[2].strip()})"
+    return f"{platform.machine()} CPU"

@@ -1,0 +1,73 @@
+"""Writes what the docs say about the code from the code: the table of methods, and the pictures.
+
+Usage:
+    python scripts/make_docs.py            # write docs/methods.md and docs/pictures/
+    python scripts/make_docs.py --table    # only the table
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from didact.attribution.base import ATTRIBUTIONS, Attribution
+from didact.types import Card
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+TEXT = "I expected little, but this is a warm, funny and truly wonderful film with one dull scene."
+
+HEAD = """# Methods
+
+Made by `python scripts/make_docs.py --table` from the methods' cards; `didact list methods` prints the same.
+n is the number of units (words or tokens). Every method makes one more plain forward pass, to compare what it explains
+with what the model predicts; it is counted.
+
+| method | family | needs | signed | seeded | cost | promises | parameters | from |
+|---|---|---|---|---|---|---|---|---|
+"""
+
+
+def main() -> None:
+    """Write everything, or only the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--table", action="store_true", help="only docs/methods.md")
+    options = parser.parse_args()
+    (DOCS / "methods.md").write_text(methods_page(), encoding="utf-8")
+    if not options.table:
+        pictures(DOCS / "pictures")
+
+
+def methods_page() -> str:
+    """The table of methods as Markdown, with each method's own words beneath."""
+    cards = ATTRIBUTIONS.cards()
+    rows = "".join(_row(card, ATTRIBUTIONS.get(card.name)) for card in cards)
+    return HEAD + rows + "\n" + "\n".join(f"**{card.name}**: {card.summary}\n" for card in cards)
+
+
+def pictures(folder: Path) -> None:
+    """What the README shows: one explanation and a comparison, drawn by the library."""
+    import didact
+
+    methods = ["integrated_gradients", "kernel_shap", "attention", "random"]
+    didact.save(didact.explain(TEXT, method="kernel_shap"), folder / "explain.svg")
+    didact.save(didact.compare(TEXT, methods=methods), folder / "compare.svg")
+
+
+def _row(card: Card, method: type[Attribution]) -> str:
+    settings = ", ".join(f"`{name}={value!r}`" for name, value in method().parameters.items())
+    cells = (
+        f"`{card.name}`",
+        card.family,
+        ", ".join(sorted(card.needs)) or "nothing",
+        "yes" if card.signed else "no",
+        "yes" if card.seeded else "no",
+        card.cost,
+        ", ".join(sorted(card.axioms)) or "–",
+        settings,
+        card.reference,
+    )
+    return "| " + " | ".join(cells) + " |\n"
+
+
+if __name__ == "__main__":
+    main()
