@@ -81,6 +81,14 @@ class Differentiable(Model, Protocol):
         """Target values at the points and the weighted sum over points of its gradients (tokens, dim)."""
         ...
 
+    def outputs(self, units: Units, vectors: Tensor) -> Tensor:
+        """The model's outputs at given embeddings of one example, differentiable: (k, tokens, dim) -> (k, labels)."""
+        ...
+
+    def read(self, outputs: Tensor, target: Target) -> Tensor:
+        """The explained number per row of outputs, differentiable."""
+        ...
+
 
 @runtime_checkable
 class Attentive(Model, Protocol):

@@ -97,7 +97,7 @@ class Attribution(ABC):
     def _settled(self, model: Model) -> Self:
         """Fill in what was left to the model, so that explanations record what was really used."""
         own = {item.name for item in dataclasses.fields(self)}
-        defaults = {"scale": model.scales[0], "absence": model.default_absence}
+        defaults: dict[str, Any] = {"scale": model.scales[0], "absence": model.default_absence}
         left = {name: value for name, value in defaults.items() if name in own and getattr(self, name) is None}
         return dataclasses.replace(self, **left)
 

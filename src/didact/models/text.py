@@ -199,6 +199,19 @@ class TextModel:
         count(forwards=len(owner), backwards=len(owner), evaluated=len(owner))
         return [(values[starts[i] : starts[i + 1]], total) for i, total in enumerate(sums) if total is not None]
 
+    def outputs(self, units: Units, vectors: Tensor) -> Tensor:
+        """Outputs at given embeddings of one example, differentiable: (k, tokens, dim) -> (k, labels)."""
+        self._need_embeddings()
+        code = self.encoder.encode([units.example])[0]
+        with borrowed(self.hf), torch.enable_grad():
+            found: Tensor = self.hf(**self._inputs(None, [code] * len(vectors), vectors=vectors)).logits
+        count(forwards=len(vectors), evaluated=len(vectors))
+        return found
+
+    def read(self, outputs: Tensor, target: Target) -> Tensor:
+        """The explained number per row of outputs, differentiable: (k, labels) -> (k,)."""
+        return read(outputs, [target] * len(outputs), self.activation)
+
     def attention(
         self, units: Sequence[Units], rows: AttentionRows = "pooled", kind: AttentionKind = "probabilities"
     ) -> list[tuple[Prediction, Tensor]]:

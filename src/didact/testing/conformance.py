@@ -252,7 +252,10 @@ class _Narrow:
     ALWAYS = frozenset(
         {"name", "labels", "scales", "precision", "default_absence", "fingerprint", "units", "predict", "score"}
     )
-    BY_NEED: ClassVar = {"differentiable": frozenset({"embed", "gradients"}), "attentive": frozenset({"attention"})}
+    BY_NEED: ClassVar = {
+        "differentiable": frozenset({"embed", "gradients", "outputs", "read"}),
+        "attentive": frozenset({"attention"}),
+    }
 
     def __init__(self, model: Model, needs: frozenset[str]) -> None:
         self._model = model
