@@ -11,7 +11,7 @@ from didact.errors import ParameterError, UnknownNameError
 from didact.registry import Registry
 from didact.types import Card
 
-PLUGIN = '''
+PLUGIN = """
 from dataclasses import dataclass
 from didact.attribution.base import Attribution, Outcome, register
 from didact.types import Card, Cost
@@ -24,7 +24,7 @@ class WordLength(Attribution):
         return [Outcome(np.array([float(len(t)) for t in unit.texts]), None) for unit in units]
     def cost(self, units):
         return Cost(forwards=1)
-'''
+"""
 
 
 def test_a_name_is_its_file() -> None:

@@ -30,9 +30,13 @@ class Model(Protocol):
     name: str
     labels: tuple[str, ...]
     scales: tuple[Scale, ...]
-    default_absence: str
     precision: float
     """How far, relative to 1 + |value|, the explained pass may lie from the plain one."""
+
+    @property
+    def default_absence(self) -> str:
+        """The absence operator used when none is named."""
+        ...
 
     @property
     def capabilities(self) -> frozenset[str]:

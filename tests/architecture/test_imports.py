@@ -54,7 +54,7 @@ ROOMS = {
 # Room -> the libraries it may use, besides the standard library.
 LIBRARIES = {
     "base": "numpy",
-    "ops": "numpy torch",
+    "ops": "numpy torch regex",
     "stats": "numpy scipy",
     "render": "numpy rich",
     "models": "numpy torch transformers safetensors",

@@ -53,6 +53,7 @@ def attend(  # noqa: PLR0913 - the signature is Transformers'
     scaling: float | None = None,
     dropout: float = 0.0,
     softcap: float | None = None,
+    s_aux: Tensor | None = None,
     **unused: Any,
 ) -> tuple[Tensor, Tensor]:
     """Plain attention over (batch, heads, tokens, dim) that reports its logits and probabilities."""
@@ -65,7 +66,11 @@ def attend(  # noqa: PLR0913 - the signature is Transformers'
         logits = torch.tanh(logits / softcap) * softcap
     if attention_mask is not None:
         logits = logits + attention_mask[..., : key.shape[-2]]
-    probabilities = torch.softmax(logits, -1, dtype=torch.float32).to(query.dtype)
+    wide = torch.promote_types(query.dtype, torch.float32)
+    full = logits
+    if s_aux is not None:  # attention sinks, one per head: they take probability and give no value
+        full = torch.cat([logits, s_aux.reshape(1, -1, 1, 1).expand(*logits.shape[:-1], 1)], -1)
+    probabilities = torch.softmax(full, -1, dtype=wide)[..., : logits.shape[-1]].to(query.dtype)
     observer = _OBSERVER.get()
     if observer is not None:
         observer(logits, probabilities)

@@ -35,6 +35,11 @@ class Facts:
     takes_embeddings: bool
     pads_embeddings: bool
 
+    @property
+    def reads_last(self) -> bool:
+        """Whether the classifier reads the last position rather than the first."""
+        return self.takes_embeddings and not self.pads_embeddings
+
 
 def find_facts(model: PreTrainedModel, inputs: dict[str, Tensor]) -> Facts:
     """Try the model on one short encoded text (batch of one, no padding)."""

@@ -155,6 +155,8 @@ def _check(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None
             f"{type(tokenizer).__name__} is not a fast tokenizer, so it does not say which characters a token stands "
             "for; load one with AutoTokenizer.from_pretrained(..., use_fast=True)"
         )
+    if network.config.is_encoder_decoder:
+        raise ModelError(f"{type(network).__name__} is an encoder-decoder; only encoders and decoders can be explained")
     if "SequenceClassification" not in type(network).__name__:
         raise ModelError(f"{type(network).__name__} is not a text classifier (...ForSequenceClassification)")
 

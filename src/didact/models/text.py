@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from didact.errors import CapabilityError, InputError
+from didact.errors import CapabilityError, InputError, ParameterError
 from didact.meter import count
 from didact.models.attention import goes_through_interface, observed
 from didact.models.borrowed import borrowed
@@ -64,11 +64,10 @@ class TextModel:
         self.activation = _activation(model.config)
         self.scales: tuple[Scale, ...] = ("logit",) if self.activation == "identity" else SCALES
         self.encoder = Encoder(tokenizer, _limit(model, tokenizer, max_length), max_truncated)
-        self.precision = 1e-3 if model.dtype == torch.float32 else 3e-2
+        self.precision = 1e-3 if model.dtype.itemsize >= 4 else 3e-2
         tokens, fixed = (GPU_TOKENS, GPU_FIXED) if model.device.type == "cuda" else (CPU_TOKENS, CPU_FIXED)
         self.budget = Budget(batch_tokens or tokens, fixed=fixed)
         self.vocabulary = Vocabulary(tokenizer, model)
-        self.default_absence = "mask" if tokenizer.mask_token_id is not None else "drop"
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -84,6 +83,18 @@ class TextModel:
         if not facts.batches:
             self.budget.rows = 1
         return facts
+
+    @functools.cached_property
+    def default_absence(self) -> str:
+        """The mask token where there is one; else taking units out in the way the model understands best."""
+        if self.tokenizer.mask_token_id is not None:
+            return "mask"
+        return "delete" if self._must_not_hide else "drop"
+
+    @property
+    def _must_not_hide(self) -> bool:
+        """Whether it reads its last position, which hiding from attention does not take out, and knows no positions."""
+        return self.facts.position_offset is None and self.facts.reads_last
 
     @functools.cached_property
     def capabilities(self) -> frozenset[str]:
@@ -254,7 +265,7 @@ class TextModel:
             return matrix
         if rows == "mean" or getattr(self.hf.config, "classifier_pooling", "cls") == "mean":
             return matrix.mean(1)
-        return matrix[:, 0 if self.facts.pads_embeddings or not self.facts.takes_embeddings else -1]
+        return matrix[:, -1 if self.facts.reads_last else 0]
 
     def _blend(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         vectors = self.hf.get_input_embeddings()(batch.pop("input_ids"))
@@ -299,6 +310,10 @@ class TextModel:
 
     def _absence(self, text: str | None) -> Absence:
         operator = Absence.parse(text or self.default_absence)
+        if operator.kind == "drop" and self._must_not_hide:
+            raise ParameterError(
+                f"{self.name} reads its last token and takes no positions; use 'delete' instead of 'drop'"
+            )
         if not operator.removes:
             self.vocabulary.absent_id(operator)
         if operator.kind == "blend":

@@ -24,7 +24,8 @@ def weighted_ridge(rows: NDArray[Any], values: Floats, weights: Floats, alpha: f
     coefficients = np.linalg.lstsq(gram, (xc * weights[:, None]).T @ yc, rcond=None)[0]
     residual = float(share @ (yc - xc @ coefficients) ** 2)
     spread = float(share @ yc**2)
-    fit = 1.0 - residual / spread if spread > 0 else 1.0
+    constant = spread <= 1e-24 * (1 + mean_y**2)  # what rounding leaves of no spread at all
+    fit = 1.0 if constant else 1.0 - residual / spread
     return coefficients, mean_y - float(mean_x @ coefficients), fit
 
 

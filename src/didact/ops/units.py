@@ -7,11 +7,11 @@ spaces.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import regex
 
 from didact.types import Floats, Span, Units
 
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+(?:[-'’][^\W{_UNSPACED}]+)*|[^\w\s]+")
+_LETTERS = rf"[[\p{{L}}\p{{N}}_]--[{_UNSPACED}]][[\p{{L}}\p{{N}}\p{{M}}_]--[{_UNSPACED}]]*"
+_WORD = regex.compile(
+    rf"[{_UNSPACED}]\p{{M}}*|{_LETTERS}(?:[-'’]{_LETTERS})*|[^\p{{L}}\p{{N}}_\s\x1c-\x1f]+", flags=regex.VERSION1
+)
 
 TokenSpan = tuple[int, int, int]
 """Field, start and end of a token; an empty one stands for no characters of its own."""
@@ -47,10 +50,15 @@ def group_words(fields: Sequence[str], tokens: Sequence[TokenSpan | None]) -> tu
     spans: list[Span] = []
     positions: list[list[int]] = []
     last_word = -1
+    field = 0
     waiting: list[int] = []
     for position, token in enumerate(tokens):
         if token is None:
             continue
+        if waiting and positions and token[0] != field:  # blanks at the end of a text stay in it
+            positions[-1] += waiting
+            waiting = []
+        field = token[0]
         touched = sorted({w for w in owner[token[0]][token[1] : token[2]] if w >= 0})
         if not touched:
             waiting.append(position)
