@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -22,6 +23,7 @@ EPILOG = """examples:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; user errors end with one line and exit code 2."""
     options = parser().parse_args(arguments)
+    gc.set_threshold(200_000)  # a tenth of the start is the collector walking through half-imported libraries
     try:
         options.run(options)
     except DidactError as problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -12,7 +13,6 @@ from transformers import (
     AutoConfig,
     AutoModelForSequenceClassification,
     AutoTokenizer,
-    Pipeline,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
@@ -61,7 +61,7 @@ def load_model(  # noqa: PLR0913 - the one door, and every option has a default
     elif _is_model_and_tokenizer(source):
         network, tokenizer = source  # type: ignore[misc]
         _stays(network, device)
-    elif isinstance(source, Pipeline):
+    elif _is_pipeline(source):
         network, tokenizer = _from_pipeline(source)
         _stays(network, device)
     elif isinstance(source, PreTrainedModel):
@@ -131,12 +131,18 @@ def _hint(name: str, path: Path) -> str:
     return f"({name!r} is not a directory here, so it was asked for at the Hub; 'default' is the embedded model)"
 
 
-def _from_pipeline(pipeline: Pipeline) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def _from_pipeline(pipeline: Any) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     if pipeline.task != "text-classification":
         raise ModelError(f"the pipeline's task is {pipeline.task!r}; only 'text-classification' can be explained")
     if pipeline.tokenizer is None:
         raise ModelError("the pipeline has no tokenizer")
     return pipeline.model, pipeline.tokenizer
+
+
+def _is_pipeline(source: object) -> bool:
+    # Whoever has a pipeline has loaded its module; loading it here would cost everybody else a second at the start.
+    module = sys.modules.get("transformers.pipelines.base")
+    return module is not None and isinstance(source, module.Pipeline)
 
 
 def _is_model_and_tokenizer(source: object) -> bool:
