@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gzip
+import importlib
 import importlib.metadata
 import json
 import os
@@ -12,7 +14,6 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -79,11 +80,8 @@ def prepare(threads: int) -> None:
     """Offline, so many threads everywhere, and no bars in the output."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     torch.set_num_threads(threads)
-    try:
-        import threadpoolctl
-    except ImportError:
-        return
-    threadpoolctl.threadpool_limits(threads)
+    with contextlib.suppress(ImportError):  # comes with the peers, and so does what it holds back
+        importlib.import_module("threadpoolctl").threadpool_limits(threads)
 
 
 def load_network() -> tuple[PreTrainedModel, PreTrainedTokenizerBase, str]:
@@ -138,7 +136,7 @@ def clock(threads: int) -> str:
     return "cpu" if threads == 1 else "wall"
 
 
-@contextmanager
+@contextlib.contextmanager
 def watched(network: PreTrainedModel) -> Iterator[Passes]:
     """Count rows and time in the forward passes made inside."""
     passes = Passes()
@@ -175,8 +173,9 @@ def machine(threads: int) -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             found[library] = "from source" if library == "didact" else "not installed"
     versions = ", ".join(f"{name} {number}" for name, number in found.items())
+    cores = f"{os.cpu_count()} cores, {threads} of them used by the model"
     return {
-        "machine": f"{_processor()}, {os.cpu_count()} cores, {threads} used by the model; no GPU; shared with other work",
+        "machine": f"{_processor()}, {cores}; no GPU; other work on it at the same time",
         "software": f"Python {platform.python_version()}, {versions}",
     }
 

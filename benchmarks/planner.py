@@ -80,10 +80,11 @@ def main() -> None:
     ratios, raw = _compare(model, args)
     sweep, swept = _sweep(model, args)
     text = (
-        f"{name}. {args.texts} texts of about 20 tokens, {args.variants:,} random variants of each, LIME's way of drawing "
-        f"them; repeated variants are evaluated once by both sides. The bare side has its tensors built beforehand, rows "
-        "sorted by length over all texts of a round, no attention mask where nothing is padded, and the best of ten ways "
-        f"to cut them into batches. Median and range over {args.rounds} interleaved rounds, each with other texts."
+        f"{name}. {args.texts} texts of about 20 tokens, {args.variants:,} random variants of each, drawn as LIME "
+        "draws them; a repeated variant is evaluated once by both sides. The bare side has its tensors built "
+        "beforehand, rows sorted by length over all texts of a round, no attention mask where nothing is padded, and "
+        "the best of ten ways to cut them into batches. "
+        f"Median and range over {args.rounds} interleaved rounds, each with other texts."
     )
     publish("planner", text, [ratios, sweep], {"rounds": raw, "sweep": swept}, args)
 
@@ -105,12 +106,16 @@ def _compare(model: TextModel, args: argparse.Namespace) -> tuple[Table, object]
     which = "CPU" if clock(args.threads) == "cpu" else "wall"
     notes = [
         f"Bar: at least {BAR} of the bare throughput. Times are {which} time"
-        + (" of one thread, which other processes on the machine disturb least." if which == "CPU" else "."),
+        + (
+            " of one thread, which other work on the machine disturbs least; wall times are in `speed.json`."
+            if which == "CPU"
+            else "."
+        ),
         "Outside the model: share of the planner's CPU time before and after the forward passes (finding repeats, "
         "building rows, reading the target).",
         "Difference: largest between the two sides' logits.",
     ]
-    columns = ["absent units", "planner, tokens/s", "bare, tokens/s", "ratio", "ratio, wall time", "outside the model"]
+    columns = ["absent units", "planner, tokens/s", "bare, tokens/s", "ratio", "outside the model"]
     return Table("Throughput", [*columns, "bare batches, tokens", "difference"], rows, notes), raw
 
 
@@ -121,7 +126,6 @@ def _row(operator: str, packing: Packing, pairs: Sequence[Pair], threads: int) -
         middle([pair.tokens / getattr(pair.planner, which) for pair in pairs], 0),
         middle([pair.tokens / getattr(pair.bare, which) for pair in pairs], 0),
         f"**{middle([_ratio(pair, which) for pair in pairs], 3)}**",
-        middle([_ratio(pair, "wall") for pair in pairs], 3),
         f"{statistics.median(pair.outside for pair in pairs):.2%}",
         _name(packing),
         f"{max(pair.difference for pair in pairs):.1e}",

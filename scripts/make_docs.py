@@ -8,7 +8,10 @@ Usage:
 from __future__ import annotations
 
 import argparse
+import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from didact.attribution.base import ATTRIBUTIONS, Attribution
 from didact.types import Card
@@ -22,9 +25,8 @@ Made by `python scripts/make_docs.py --table` from the methods' cards; `didact l
 n is the number of units (words or tokens). Every method makes one more plain forward pass, to compare what it explains
 with what the model predicts; it is counted.
 
-| method | family | needs | signed | seeded | cost | promises | parameters | from |
-|---|---|---|---|---|---|---|---|---|
 """
+COLUMNS = ("method", "family", "needs", "signed", "seeded", "cost", "seconds", "promises", "parameters", "from")
 
 
 def main() -> None:
@@ -40,8 +42,10 @@ def main() -> None:
 def methods_page() -> str:
     """The table of methods as Markdown, with each method's own words beneath."""
     cards = ATTRIBUTIONS.cards()
-    rows = "".join(_row(card, ATTRIBUTIONS.get(card.name)) for card in cards)
-    return HEAD + rows + "\n" + "\n".join(f"**{card.name}**: {card.summary}\n" for card in cards)
+    times = _times()
+    head = _line(COLUMNS) + _line(["---"] * len(COLUMNS))
+    rows = "".join(_row(card, ATTRIBUTIONS.get(card.name), times) for card in cards)
+    return HEAD + _measured() + head + rows + "\n" + "\n".join(f"**{card.name}**: {card.summary}\n" for card in cards)
 
 
 def pictures(folder: Path) -> None:
@@ -53,7 +57,31 @@ def pictures(folder: Path) -> None:
     didact.save(didact.compare(TEXT, methods=methods), folder / "compare.svg")
 
 
-def _row(card: Card, method: type[Attribution]) -> str:
+def _record() -> dict[str, Any]:
+    path = DOCS / "results" / "methods.json"
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return found
+
+
+def _times() -> dict[str, str]:
+    """Seconds on the short and on the long text."""
+    seconds = _record().get("seconds", {})
+    return {name: f"{row['short']:.2g} / {row['long']:.2g}" for name, row in seconds.items()}
+
+
+def _measured() -> str:
+    record = _record()
+    if not record:
+        return ""
+    tokens, used = record["tokens"], record["versions"]
+    return (
+        f"Seconds: one explanation of {tokens['short']} / {tokens['long']} tokens with the embedded model at default "
+        f"settings, best of {record['rounds']},\n{record['machine']}, torch {used['torch']}; "
+        "made by `python -m benchmarks.methods`.\n\n"
+    )
+
+
+def _row(card: Card, method: type[Attribution], times: dict[str, str]) -> str:
     settings = ", ".join(f"`{name}={value!r}`" for name, value in method().parameters.items())
     cells = (
         f"`{card.name}`",
@@ -62,10 +90,15 @@ def _row(card: Card, method: type[Attribution]) -> str:
         "yes" if card.signed else "no",
         "yes" if card.seeded else "no",
         card.cost,
+        times.get(card.name, "–"),
         ", ".join(sorted(card.axioms)) or "–",
         settings,
         card.reference,
     )
+    return _line(cells)
+
+
+def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |\n"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import didact
-from didact.errors import InputError, UnknownNameError
+from didact.errors import CapabilityError, InputError, UnknownNameError
 from didact.render.html import read_page
 from didact.testing.tiny import keyword_predict
 
@@ -37,7 +37,11 @@ def test_targets_and_settings_are_recorded() -> None:
 
 def test_compare_uses_what_the_model_allows() -> None:
     names = [found.method for found in didact.compare("good film", keyword_predict)]
-    assert names == ["random", "kernel_shap", "lime", "occlusion"]
+    assert names == [card.name for card in didact.list_methods(keyword_predict) if not card.needs_rationale]
+    assert {"random", "kernel_shap", "lime", "occlusion"} <= set(names)
+    assert "human" not in names
+    review = didact.Example("good film", rationale=(didact.Span(0, 4),))
+    assert "human" in [found.method for found in didact.compare(review, keyword_predict)]
     chosen = didact.compare(TEXT, methods=["random", didact.load_explainer("occlusion", absence="delete")])
     assert [found.parameters.get("absence") for found in chosen] == [None, "delete"]
 
@@ -74,4 +78,35 @@ def test_show_prints_outside_a_notebook(capsys: pytest.CaptureFixture[str]) -> N
 def test_methods_are_listed_by_card() -> None:
     assert {card.name for card in didact.list_methods()} >= {"lime", "attention", "random"}
     without_gradients = {card.name for card in didact.list_methods(keyword_predict)}
-    assert without_gradients == {"kernel_shap", "lime", "occlusion", "random"}
+    assert without_gradients >= {"kernel_shap", "lime", "occlusion", "random", "human"}
+    assert not without_gradients & {"integrated_gradients", "attention"}
+    assert "human" not in {card.name for card in didact.list_methods(keyword_predict, "a text without a rationale")}
+
+
+def test_an_estimate_tells_the_cost_beforehand() -> None:
+    told = didact.estimate([TEXT, "A dull plot."], method="lime", samples=20)
+    found = didact.explain([TEXT, "A dull plot."], method="lime", samples=20)
+    assert (told.method, told.examples, told.units) == ("lime", 2, sum(len(one.units) for one in found))
+    assert (told.forwards, told.backwards) == (sum(one.cost.forwards for one in found), 0)
+    assert told.seconds > 0
+    assert told.memory is not None
+    assert didact.estimate(TEXT).backwards == didact.explain(TEXT).cost.backwards > 0
+    tokens = didact.estimate("An unforgettable evening", method="occlusion", level="token")
+    assert tokens.units == len(didact.explain("An unforgettable evening", method="occlusion", level="token").units)
+    with pytest.raises(CapabilityError, match="attention needs a model that is attentive"):
+        didact.estimate(TEXT, keyword_predict, "attention")
+    with pytest.raises(InputError, match="at least one text"):
+        didact.estimate([])
+
+
+def test_attributions_from_elsewhere_stand_beside_our_own() -> None:
+    ours = didact.explain(TEXT, method="occlusion")
+    arrays = {"spans": [(2, 7), (8, 17)], "scores": [0.25, 1.5], "method": "mine"}
+    found = didact.read_outside(arrays, TEXT, "default")
+    assert isinstance(found, didact.Explanation)
+    assert (found.method, found.prediction, found.target) == ("mine", ours.prediction, ours.target)
+    assert found.units.texts == ("truly", "wonderful")
+    assert found.units.positions == ours.units.positions[1:3]
+    didact.show([ours, found])
+    with pytest.raises(InputError, match="does not say what the model predicted"):
+        didact.read_outside(arrays, TEXT)

@@ -29,13 +29,15 @@ class WordLength(Attribution):
 
 def test_a_name_is_its_file() -> None:
     folder = Path(sys.modules[Attribution.__module__].__file__ or "").parent
-    files = {path.stem for path in folder.glob("*.py")} - {"__init__", "base"}
+    files = {path.stem for path in folder.glob("[!_]*.py")} - {"base"}
     assert set(ATTRIBUTIONS.names()) == files
     assert all(ATTRIBUTIONS.card(name).name == name for name in ATTRIBUTIONS.names())
 
 
 def test_an_unknown_name_lists_the_close_ones() -> None:
-    with pytest.raises(UnknownNameError, match=r"unknown method 'kernelshap' \(did you mean kernel_shap\?\); known: "):
+    with pytest.raises(
+        UnknownNameError, match=r"unknown method 'kernelshap' \(did you mean kernel_shap.*\?\); known: "
+    ):
         ATTRIBUTIONS.get("kernelshap")
 
 
@@ -71,7 +73,7 @@ def test_parameters_are_checked_in_one_sentence() -> None:
     lime = ATTRIBUTIONS.get("lime")
     with pytest.raises(ParameterError, match=r"unknown parameter of lime 'sample' \(did you mean samples"):
         lime.configured(sample=3)
-    with pytest.raises(ParameterError, match="samples of lime must be a int, got 'many'"):
+    with pytest.raises(ParameterError, match="samples of lime must be a int, '2n', got 'many'"):
         lime.configured(samples="many")
     with pytest.raises(ParameterError, match="samples of lime must be at least 2, got 1"):
         lime.configured(samples=1)

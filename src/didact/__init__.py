@@ -10,36 +10,54 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from didact.api import compare, explain, list_methods, load_explainer, load_model, save, show
+    from didact.api import (
+        compare,
+        estimate,
+        explain,
+        list_methods,
+        load_explainer,
+        load_model,
+        read_outside,
+        save,
+        show,
+    )
     from didact.errors import DidactError
-    from didact.types import Example, Explanation, Span, Target
+    from didact.types import Estimate, Example, Explanation, Prediction, Span, Target
 
 _HOME = {
     "compare": "api",
+    "estimate": "api",
     "explain": "api",
     "list_methods": "api",
     "load_explainer": "api",
     "load_model": "api",
+    "read_outside": "api",
     "save": "api",
     "show": "api",
     "DidactError": "errors",
+    "Estimate": "types",
     "Example": "types",
     "Explanation": "types",
+    "Prediction": "types",
     "Span": "types",
     "Target": "types",
 }
 
 __all__ = [
     "DidactError",
+    "Estimate",
     "Example",
     "Explanation",
+    "Prediction",
     "Span",
     "Target",
     "compare",
+    "estimate",
     "explain",
     "list_methods",
     "load_explainer",
     "load_model",
+    "read_outside",
     "save",
     "show",
 ]

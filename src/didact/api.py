@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import overload
 
 from didact.attribution.base import ATTRIBUTIONS, Attribution
-from didact.errors import InputError
+from didact.data import outside
+from didact.errors import CapabilityError, InputError, ParameterError
+from didact.models import estimate as forecast
 from didact.models.load import DEFAULT
 from didact.models.load import load_model as load_model
+from didact.models.outputs import resolve_target
 from didact.progress import listening
 from didact.protocols import DIFFERENTIABLE, Explainer, Given, Model, TargetLike
 from didact.render import notebook
 from didact.render.formats import render
 from didact.render.progress import Bar
-from didact.types import Card, Example, Explanation
+from didact.types import Card, Estimate, Example, Explanation, Level, Prediction, Units
 
 
 @overload
@@ -90,12 +94,12 @@ def compare(
     Args:
         given: a text, a pair or an ``Example``.
         model: anything ``load_model`` takes.
-        methods: names or explainers; every registered method that the model allows when not given.
+        methods: names or explainers; every registered method that the model and the text allow when not given.
         target: label or index to explain; the predicted class when not given.
         progress: show a bar on work over two seconds.
     """
     adapter = _model(model)
-    chosen = [card.name for card in list_methods(adapter)] if methods is None else list(methods)
+    chosen = [card.name for card in list_methods(adapter, given)] if methods is None else list(methods)
     if not chosen:
         raise InputError("compare needs at least one method")
     notebook.install()
@@ -103,9 +107,54 @@ def compare(
         return [_explainer(method, adapter, {}).explain(adapter, [given], [target])[0] for method in chosen]
 
 
-def list_methods(model: object | None = None) -> list[Card]:
-    """Cards of all registered methods, or of those that work with a model."""
+def estimate(
+    given: Given | Sequence[Given],
+    model: object = DEFAULT,
+    method: str | Explainer | None = None,
+    **settings: object,
+) -> Estimate:
+    """What ``explain`` would take, without explaining: evaluations, seconds and memory.
+
+    Evaluations are exact. Seconds come from timing a few passes of the longest text; memory is a rough guess from the
+    model's size.
+
+    Args:
+        given: a text, a pair, an ``Example``, or a list of these, estimated together.
+        model: anything ``load_model`` takes.
+        method: a registered name or an explainer; the default method when not given.
+        **settings: parameters of the method.
+    """
+    adapter = _model(model)
+    examples: list[Given] = list(given) if isinstance(given, list) else [given]  # type: ignore[list-item]
+    return estimates(examples, adapter, [_explainer(method, adapter, settings)])[0]
+
+
+def estimates(examples: Sequence[Given], model: Model, explainers: Sequence[Explainer]) -> list[Estimate]:
+    """One estimate per explainer for all examples together; the model is timed once."""
+    if not examples or not explainers:
+        raise InputError("an estimate needs at least one text and one method")
+    given = [Example.of(example) for example in examples]
+    words = model.units(given)
+    pace = forecast.measure(model, max(words, key=lambda units: sum(len(p) for p in units.positions)))
+    found = []
+    for explainer in explainers:
+        missing = explainer.card.needs - model.capabilities
+        if missing:
+            raise CapabilityError(
+                f"{explainer.card.name} needs a model that is {' and '.join(sorted(missing))}, which {model.name} is "
+                "not; didact.list_methods(model) names those that work with it"
+            )
+        level: Level = getattr(explainer, "level", "word")
+        units = words if level == "word" else model.units(given, level)
+        found.append(forecast.estimate(model, units, explainer, pace))
+    return found
+
+
+def list_methods(model: object | None = None, example: Given | None = None) -> list[Card]:
+    """Cards of all registered methods, or of those that work with a model and an example."""
     cards = ATTRIBUTIONS.cards()
+    if example is not None and Example.of(example).rationale is None:
+        cards = [card for card in cards if not card.needs_rationale]
     if model is None:
         return cards
     offered = _model(model).capabilities
@@ -120,6 +169,36 @@ def default_method(model: object = DEFAULT) -> str:
 def load_explainer(name: str, **settings: object) -> Attribution:
     """A registered method with its settings checked."""
     return ATTRIBUTIONS.get(name).configured(**settings)
+
+
+def read_outside(
+    obj: object,
+    text: Given | None = None,
+    model: object | None = None,
+    *,
+    target: str | int | None = None,
+    prediction: Prediction | None = None,
+) -> Explanation | list[Explanation]:
+    """Read attributions that another library made.
+
+    Args:
+        obj: a result of shap, lime, captum (``VisualizationDataRecord``), inseq or ferret, or a mapping with "scores"
+            (or "attributions") and "spans", "offsets" or "tokens". The library need not be installed.
+        text: what was explained, where the object does not hold it.
+        model: the explained model, anything ``load_model`` takes. With it the prediction is the model's own, and the
+            units know their tokens, so that metrics can be computed.
+        target: label or index that was explained, where the object does not say or holds several.
+        prediction: what the model said, where neither a model is given nor the object tells (shap and lime do).
+
+    Returns:
+        One explanation, or a list where the object holds several texts. Its method is named after the library, as in
+        "shap:partition".
+    """
+    found = outside.read(obj, text, target)
+    adapter = None if model is None else _model(model)
+    several = found if isinstance(found, list) else [found]
+    made = [_adopted(one, adapter, target, prediction) for one in several]
+    return made if isinstance(found, list) else made[0]
 
 
 def show(explanations: Explanation | Sequence[Explanation]) -> None:
@@ -139,6 +218,42 @@ def save(explanations: Explanation | Sequence[Explanation], path: str | Path) ->
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(text, encoding="utf-8")
     return place
+
+
+def _adopted(
+    found: outside.Outside, model: Model | None, target: str | int | None, given: Prediction | None
+) -> Explanation:
+    """Tie outside attributions to a prediction and a target."""
+    example = found.units.example
+    prediction = given or (found.prediction if model is None else model.predict([example])[0])
+    if prediction is None:
+        raise InputError(
+            f"{found.method} does not say what the model predicted; give the model, or prediction=Prediction(...)"
+        )
+    label = found.target if target is None else target
+    if model is None:
+        return found.explanation(outside.resolve(label, prediction, found.scale), prediction)
+    scale = found.scale if found.scale in model.scales else None
+    placed = dataclasses.replace(found, units=_placed(found.units, model))
+    return placed.explanation(resolve_target(model, label, prediction, scale), prediction)
+
+
+def _placed(units: Units, model: Model) -> Units:
+    """The same units with the token positions they cover in this model; a black box shows none."""
+    try:
+        (tokens,) = model.units([units.example], "token")
+    except ParameterError:
+        return units
+    positions = tuple(
+        tuple(
+            position
+            for token, places in zip(tokens.spans, tokens.positions, strict=True)
+            if token.field == unit.field and token.start < unit.end and unit.start < token.end
+            for position in places
+        )
+        for unit in units.spans
+    )
+    return dataclasses.replace(units, positions=positions, truncated=tokens.truncated)
 
 
 @functools.cache

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from didact.types import Card, Cost, Example, Explanation, Floats, Keep, Level, Prediction, Scale, Target, Units
 
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 DIFFERENTIABLE = "differentiable"
 ATTENTIVE = "attentive"
+LAYERED = "layered"
+HIDDEN = "hidden"
 
 Given = str | tuple[str, str] | Example
 """What a user may pass as one thing to explain."""
@@ -21,6 +23,8 @@ TargetLike = int | str | Target | None
 
 AttentionRows = Literal["all", "mean", "pooled"]
 AttentionKind = Literal["probabilities", "logits"]
+Reads = Literal["first", "last", "mean"]
+"""Which position the classifier reads, or the mean over all."""
 
 
 @runtime_checkable
@@ -80,9 +84,17 @@ class Differentiable(Model, Protocol):
         ...
 
     def gradients(
-        self, units: Sequence[Units], targets: Sequence[Target], points: Sequence[Points], weights: Sequence[Floats]
+        self,
+        units: Sequence[Units],
+        targets: Sequence[Target],
+        points: Sequence[Points],
+        weights: Sequence[Floats | Points],
     ) -> list[tuple[Floats, Tensor]]:
-        """Target values at the points and the weighted sum over points of its gradients (tokens, dim)."""
+        """Target values at the points and the weighted sum over points of its gradients (tokens, dim).
+
+        Weights are one number per point, or tensors that broadcast to (k, tokens, dim). Where an example has fewer
+        weights than points, its last points are evaluated and not differentiated.
+        """
         ...
 
     def outputs(self, units: Units, vectors: Tensor) -> Tensor:
@@ -98,10 +110,50 @@ class Differentiable(Model, Protocol):
 class Attentive(Model, Protocol):
     """A model whose attention can be seen."""
 
+    @property
+    def reads(self) -> Reads:
+        """Which row of the last layer the classifier reads."""
+        ...
+
     def attention(
         self, units: Sequence[Units], rows: AttentionRows = "pooled", kind: AttentionKind = "probabilities"
     ) -> list[tuple[Prediction, Tensor]]:
         """Prediction of the observed pass and attention (layers, heads, [queries,] keys) per example."""
+        ...
+
+    def attention_times_gradient(
+        self, units: Sequence[Units], targets: Sequence[Target], rows: AttentionRows = "pooled"
+    ) -> list[tuple[Prediction, Tensor]]:
+        """Like ``attention``, every probability times the target's gradient there; for differentiable models."""
+        ...
+
+
+Visit = Callable[[int, int, "Tensor", "Tensor"], None]
+"""Called with an example's number, its first point, and the states and gradients (k, tokens, dim) of k points on."""
+
+
+@runtime_checkable
+class Hidden(Model, Protocol):
+    """A model whose layers can be looked at one by one."""
+
+    def hidden_gradients(
+        self,
+        units: Sequence[Units],
+        targets: Sequence[Target],
+        points: Sequence[Points],
+        layer: int,
+        visit: Visit,
+    ) -> list[Floats]:
+        """Target values at the points; ``visit`` sees the states after a layer, each example's points in order."""
+        ...
+
+
+@runtime_checkable
+class Layered(Model, Protocol):
+    """A post-layer-norm encoder that can be taken apart: BERT, RoBERTa, XLM-R, ELECTRA and DistilBERT classifiers."""
+
+    def trace(self, units: Units) -> tuple[Prediction, Any]:
+        """All that the layers computed for one example, a ``didact.models.layers.Trace``, and the prediction there."""
         ...
 
 

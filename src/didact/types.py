@@ -224,6 +224,34 @@ class Cost:
 
 
 @dataclass(frozen=True)
+class Estimate:
+    """What explaining is expected to take, told beforehand.
+
+    Attributes:
+        method: registered name of the explainer.
+        examples: how many texts.
+        units: how many units they have together.
+        forwards: evaluations that will be asked for; exact, or at most, where the method may stop early.
+        backwards: how many of them will be differentiated.
+        seconds: expected wall time, from timing a few passes; fewer where variants repeat.
+        memory: expected peak in bytes: the weights and one batch of activations, rough; methods that keep matrices of
+            their own (decompositions) need more. None for a black box.
+    """
+
+    method: str
+    examples: int
+    units: int
+    forwards: int
+    backwards: int
+    seconds: float
+    memory: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return vars(self).copy()
+
+
+@dataclass(frozen=True)
 class Explanation:
     """Scores for the units of one example, and everything needed to know where they came from.
 
@@ -239,6 +267,7 @@ class Explanation:
         details: method-specific numbers (base value, fit, completeness gap).
         model: name and hash of the explained model.
         versions: library versions.
+        errors: one standard error per score where the method estimates them, else empty.
     """
 
     method: str
@@ -252,6 +281,7 @@ class Explanation:
     details: Mapping[str, float] = field(default_factory=dict)
     model: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+    errors: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("parameters", "details", "model", "versions"):
@@ -260,6 +290,10 @@ class Explanation:
             raise FormatError(f"an explanation needs one score per unit: {len(self.scores)} for {len(self.units)}")
         if not all(math.isfinite(score) for score in self.scores):
             raise FormatError(f"scores must be finite; {self.method} gave {self.scores}")
+        if len(self.errors) not in (0, len(self.scores)):
+            raise FormatError(f"errors come one per score or not at all: {len(self.errors)} for {len(self.scores)}")
+        if not all(math.isfinite(error) and error >= 0 for error in self.errors):
+            raise FormatError(f"standard errors must be finite and not negative; {self.method} gave {self.errors}")
         if not 0 <= self.target.index < len(self.prediction.outputs):
             raise FormatError(f"the target is output {self.target.index}, but there are {len(self.prediction.outputs)}")
 
@@ -297,6 +331,7 @@ class Explanation:
             "details": dict(self.details),
             "model": dict(self.model),
             "versions": dict(self.versions),
+            "errors": list(self.errors),
         }
 
     @classmethod
@@ -315,6 +350,7 @@ class Explanation:
                 details=data["details"],
                 model=data["model"],
                 versions=data["versions"],
+                errors=tuple(float(error) for error in data.get("errors", ())),
             )
         except KeyError as missing:
             raise FormatError(f"not an explanation: field {missing} is missing") from None
@@ -343,7 +379,7 @@ class Card:
 
     Attributes:
         name: registered name; also its file, its CLI name and its test id.
-        family: gradient, perturbation, attention or control.
+        family: gradient, relevance, decomposition, attention, perturbation or control.
         summary: one sentence.
         reference: where it was published.
         cost: forwards and backwards in words, for n units; ``Explainer.cost`` gives the numbers.
@@ -353,6 +389,7 @@ class Card:
         axioms: completeness, dummy, symmetry, as far as the method promises them.
         tolerance: how far completeness may be missed at default settings, relative to 1 + |difference|.
         inputs: kinds of example it takes.
+        needs_rationale: whether it explains only examples that have a human rationale.
     """
 
     name: str
@@ -366,6 +403,7 @@ class Card:
     axioms: frozenset[str] = frozenset()
     tolerance: float = 1e-4
     inputs: tuple[str, ...] = ("text", "pair")
+    needs_rationale: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""

@@ -131,8 +131,37 @@ def test_lists(capsys: pytest.CaptureFixture[str]) -> None:
     assert "kernel_shap" in capsys.readouterr().out
 
 
+def test_a_dry_run_tells_the_cost_and_explains_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("explain", TEXT, "--method", "lime", "--set", "samples=1000000", "--dry-run") == 0
+    shown = capsys.readouterr().out
+    assert "1,000,001" in shown
+    assert "MiB" in shown
+    assert run("compare", TEXT, "--methods", "occlusion,gradient_norm", "--dry-run", "--format", "json") == 0
+    rows = {row["method"]: row for row in json.loads(capsys.readouterr().out)}
+    assert (rows["occlusion"]["forwards"], rows["occlusion"]["backwards"]) == (7, 0)  # 5 units
+    assert rows["gradient_norm"]["backwards"] == 1
+    assert all(row["seconds"] > 0 for row in rows.values())
+    out = tmp_path / "a" / "cost.json"
+    assert run("compare", TEXT, "--dry-run", "--format", "json", "--out", str(out)) == 0
+    assert "human" not in {row["method"] for row in json.loads(out.read_text())}
+    capsys.readouterr()
+    assert run("explain", TEXT, "--dry-run", "--format", "html") == 2
+    assert "--dry-run is written as terminal or json" in capsys.readouterr().err
+
+
+def test_methods_that_need_a_rationale_are_left_to_texts_that_have_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = tmp_path / "texts.jsonl"
+    rows.write_text('{"text": "A dull plot.", "rationale": [[2, 6]]}\n')
+    assert run("compare", str(rows), "--methods", "human,random", "--format", "json") == 0
+    assert load(capsys.readouterr().out)[0].scores == (0.0, 1.0, 0.0, 0.0)
+    assert run("explain", TEXT, "--method", "human") == 2
+    assert "has no human rationale" in capsys.readouterr().err
+
+
 def test_demo_prints_the_pages_path_last(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("demo", "--texts", "2", "--out", str(tmp_path / "demo")) == 0
+    assert run("demo", "--texts", "1", "--out", str(tmp_path / "demo")) == 0
     last = capsys.readouterr().out.strip().splitlines()[-1]
     assert last == str(tmp_path / "demo" / "index.html")
     methods = {found.method for found in read_page(Path(last).read_text())}

@@ -145,9 +145,11 @@ def test_targets() -> None:
 
 def test_fingerprints_tell_models_apart() -> None:
     network, tokenizer = tiny_model("bert")
-    first = load_model((network, tokenizer)).fingerprint()
+    model = load_model((network, tokenizer))
+    first = model.fingerprint()
+    assert model.fingerprint() == first
     assert load_model(tiny_model("bert")).fingerprint() == first
     assert load_model(tiny_model("bert", seed=1)).fingerprint() != first
     with torch.no_grad():
         network.classifier.bias.add_(1)
-    assert load_model((network, tokenizer)).fingerprint() != first
+    assert model.fingerprint() != first

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from didact.errors import ParameterError
-from didact.ops.masking import KINDS, Absence, compact, present_tokens, replace, unique_rows, unit_of_position
+from didact.ops.masking import KINDS, Absence, compact, draws, present_tokens, replace, unique_rows, unit_of_position
 from didact.types import Example, Span, Units
 
 PROPERTY = settings(deadline=None, derandomize=True)
@@ -24,6 +24,9 @@ UNITS = Units(Example("unhappy film"), "word", (Span(0, 7), Span(8, 12)), ((1, 3
         ("blend", Absence("blend"), False),
         ("token:unk", Absence("token", "unk"), False),
         ("token:a:b", Absence("token", "a:b"), False),
+        ("sample", Absence("sample"), False),
+        ("sample:7", Absence("sample", None, 7), False),
+        ("sample:7:a:b.txt", Absence("sample", "a:b.txt", 7), False),
     ],
 )
 def test_operators_are_read(text: str, wanted: Absence, removes: bool) -> None:
@@ -31,12 +34,27 @@ def test_operators_are_read(text: str, wanted: Absence, removes: bool) -> None:
     assert Absence.parse(text).removes is removes
 
 
-@pytest.mark.parametrize("text", ["", "erase", "token", "token:", "mask:x", "delete:", "hide", "MASK", " mask"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "erase", "token", "token:", "mask:x", "delete:", "hide", "MASK", " mask", "sample:", "sample:x", "sample:-1"],
+)
 def test_an_unknown_operator_is_named_with_those_allowed(text: str) -> None:
     with pytest.raises(ParameterError) as told:
         Absence.parse(text)
     assert repr(text) in str(told.value)
     assert all(kind in str(told.value) for kind in KINDS)
+
+
+def test_draws_depend_on_seed_text_and_row_alone() -> None:
+    operator, example = Absence("sample", None, 3), Example("unhappy film")
+    whole = draws(operator, example, np.arange(5), 4, 100)
+    assert whole.shape == (5, 4)
+    assert whole.min() >= 0
+    assert whole.max() < 100
+    np.testing.assert_array_equal(draws(operator, example, np.array([3, 1]), 4, 100), whole[[3, 1]])
+    assert (draws(Absence("sample", None, 4), example, np.arange(5), 4, 100) != whole).any()
+    assert (draws(operator, Example("happy film"), np.arange(5), 4, 100) != whole).any()
+    assert draws(operator, example, np.arange(0), 4, 100).shape == (0, 4)
 
 
 def test_positions_know_their_unit() -> None:

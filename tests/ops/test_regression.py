@@ -1,11 +1,11 @@
-"""Closed-form least squares against normal equations and multipliers, written out."""
+"""Closed-form least squares against normal equations, written out."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from didact.ops.regression import shapley_values, weighted_ridge
+from didact.ops.regression import weighted_ridge
 
 
 def problem(rows: int, columns: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -76,32 +76,3 @@ def test_a_column_that_never_changes_gets_nothing_even_without_penalty() -> None
     coefficients, _, _ = weighted_ridge(x, y, w, 0.0)
     assert np.isfinite(coefficients).all()
     assert coefficients[1] == pytest.approx(0.0, abs=1e-10)
-
-
-@settings(max_examples=50, deadline=None, derandomize=True)
-@given(st.integers(2, 7), st.integers(0, 1000))
-def test_constrained_least_squares_equals_the_system_with_a_multiplier(n: int, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    rows = np.array([[(code >> i) & 1 for i in range(n)] for code in range(1, 2**n - 1)], dtype=bool)
-    values, weights = rng.normal(size=len(rows)), rng.random(len(rows)) + 0.1
-    empty, full = rng.normal(size=2)
-    found = shapley_values(rows, values, weights, empty, full)
-    z = rows.astype(float)
-    system = np.zeros((n + 1, n + 1))  # stationarity of w (y - empty - z.c)^2 + 2 lambda (1.c - d), and 1.c = d
-    system[:n, :n] = z.T @ (weights[:, None] * z)
-    system[:n, n] = system[n, :n] = 1
-    right = np.append(z.T @ (weights * (values - empty)), full - empty)
-    np.testing.assert_allclose(found, np.linalg.solve(system, right)[:n], atol=1e-8)
-    assert found.sum() == pytest.approx(full - empty, abs=1e-10)
-
-
-def test_the_constraint_holds_when_there_are_too_few_rows() -> None:
-    rows = np.array([[True, False, False, False, False], [False, True, True, True, True]])
-    found = shapley_values(rows, np.array([0.4, 0.9]), np.ones(2), 0.1, 1.3)
-    assert np.isfinite(found).all()
-    assert found.sum() == pytest.approx(1.2)
-    assert found[0] == pytest.approx(0.35)  # 0.3 by its own row, 0.4 by the complement's
-
-
-def test_one_unit_gets_the_whole_difference() -> None:
-    assert shapley_values(np.zeros((0, 1), dtype=bool), np.zeros(0), np.zeros(0), 0.25, 1.0).tolist() == [0.75]

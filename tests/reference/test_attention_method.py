@@ -9,6 +9,7 @@ from didact.attribution.attention import Attention
 from didact.errors import ParameterError
 from didact.models.text import TextModel
 from didact.testing.tiny import TEXTS
+from didact.types import Example
 from tests.reference.plain import TEXT, eager, encoded, per_unit, special, text_model
 
 ENCODERS = ["bert", "roberta", "xlm-roberta", "electra", "albert", "distilbert", "modernbert", "deberta-v2"]
@@ -87,3 +88,53 @@ def test_scores_are_shares_and_the_target_plays_no_part() -> None:
 def test_a_layer_or_head_that_is_not_there_is_named(chosen: dict[str, int], complaint: str) -> None:
     with pytest.raises(ParameterError, match=complaint):
         Attention(**chosen).explain(text_model("bert"), [TEXT])  # type: ignore[arg-type]
+
+
+def logits_by_hand(model: TextModel, text: str) -> Tensor:
+    """Scaled products of queries and keys (layers, heads, queries, keys), from BERT's own projections."""
+    found = []
+    with torch.no_grad():
+        states = model.hf(**encoded(model, text), output_hidden_states=True).hidden_states
+        for layer, given in zip(model.hf.base_model.encoder.layer, states, strict=False):
+            own = layer.attention.self
+            query, key = (part(given)[0].unflatten(-1, (4, 8)).transpose(0, 1) for part in (own.query, own.key))
+            found.append(query @ key.transpose(-1, -2) / 8**0.5)
+    return torch.stack(found)
+
+
+def test_logits_equal_the_models_own_projections() -> None:
+    model = text_model("bert")
+    seen = logits_by_hand(model, TEXT)
+    wanted = {
+        Attention(kind="logits"): seen[-1, :, 0].mean(0),
+        Attention(kind="logits", layer="all", rows="mean"): seen.mean((0, 1, 2)),
+        Attention(kind="logits", layer=0, head=3, rows="mean"): seen[0, 3].mean(0),
+        Attention(kind="logits", layer=0, head=1): seen[0, 1, 0],
+    }
+    for method, tokens in wanted.items():
+        (found,) = method.explain(model, [TEXT])
+        np.testing.assert_allclose(found.array, per_unit(found.units, tokens), atol=1e-4, err_msg=repr(method))
+
+
+@pytest.mark.parametrize("architecture", DECODERS)
+def test_logits_of_a_decoder_are_averaged_over_the_rows_that_see_the_token(architecture: str) -> None:
+    """Which rows see a token is read off the probabilities of Transformers' own maps."""
+    model = text_model(architecture)
+    units = model.units([Example(TEXT)])
+    ((_, seen),) = model.attention(units, "all", "logits")
+    wanted = torch.zeros(seen.shape[-1])
+    for key in range(seen.shape[-1]):
+        rows = [row for row in range(seen.shape[-1]) if float(maps(model, TEXT)[0, 0, row, key]) > 0]
+        assert rows[0] == key
+        wanted[key] = seen[0, :, rows, key].mean()
+    (found,) = Attention(kind="logits", rows="mean", layer=0).explain(model, [TEXT])
+    np.testing.assert_allclose(found.array, per_unit(found.units, wanted), atol=1e-4)
+    assert np.abs(found.array).max() < 1000
+
+
+def test_logits_that_the_pooled_row_does_not_have_are_refused() -> None:
+    model = text_model("modernbert")  # its first position sees eight neighbours in the second layer
+    with pytest.raises(ParameterError, match=r"does not see all tokens .* rows='mean'"):
+        Attention(kind="logits").explain(model, [TEXTS[3]])
+    (mean,) = Attention(kind="logits", rows="mean").explain(model, [TEXTS[3]])
+    assert np.abs(mean.array).max() < 1000

@@ -121,3 +121,33 @@ def test_the_recorded_gap_is_the_sum_minus_the_difference(baseline: str, scale: 
     assert found.details["base_value"] == pytest.approx(base, abs=1e-5)
     assert found.details["completeness_gap"] == pytest.approx(sum(found.scores) - (full - base), abs=1e-5)
     assert abs(found.details["completeness_gap"]) > 1e-4  # three steps miss visibly, or nothing would be tested
+
+
+@pytest.mark.parametrize("steps", [10, 50])
+@pytest.mark.parametrize("baseline", ["zero", "mask"])
+def test_the_norm_of_each_tokens_parts_equals_captum(baseline: str, steps: int) -> None:
+    model = text_model("bert")
+    inputs = encoded(model, TEXT)
+    vectors = word_vectors(model, inputs.pop("input_ids"))
+    start = vectors.clone()
+    mask = word_vectors(model, torch.tensor(model.tokenizer.mask_token_id))
+    start[0, ~special(model, TEXT)] = torch.zeros(32) if baseline == "zero" else mask
+
+    def forward(given: Tensor) -> Tensor:
+        rest = {name: row.expand(len(given), -1) for name, row in inputs.items()}
+        return model.hf(inputs_embeds=given, **rest).logits[:, 1]
+
+    theirs = CaptumIntegratedGradients(forward).attribute(vectors, start, n_steps=steps)[0]
+    (found,) = IntegratedGradients(steps=steps, baseline=baseline, aggregate="norm").explain(model, [TEXT], [1])
+    (summed,) = IntegratedGradients(steps=steps, baseline=baseline).explain(model, [TEXT], [1])
+    np.testing.assert_allclose(found.array, per_unit(found.units, theirs.norm(dim=-1)), atol=1e-4)
+    np.testing.assert_allclose(summed.array, per_unit(found.units, theirs.sum(-1)), atol=1e-4)
+    assert summed.signed
+    assert not found.signed
+    assert found.details["completeness_gap"] == pytest.approx(summed.details["completeness_gap"], abs=1e-5)
+
+
+def test_the_ends_of_the_line_are_not_differentiated() -> None:
+    model = text_model("bert")
+    (found,) = IntegratedGradients(steps=10).explain(model, [TEXT])
+    assert (found.cost.forwards, found.cost.backwards) == (13, 10)

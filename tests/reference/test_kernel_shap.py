@@ -1,16 +1,16 @@
-"""KernelSHAP against Shapley values from their definition, and its sampling against the kernel."""
+"""KernelSHAP against Shapley values from their definition, and its standard errors against its errors."""
 
 from itertools import combinations, permutations
-from math import comb, factorial
+from math import factorial
 
 import numpy as np
 import pytest
 import torch
 
 from didact.attribution.kernel_shap import KernelShap
+from didact.meter import metered
 from didact.models.load import load_model
 from didact.models.text import TextModel
-from didact.ops.coalitions import shapley_samples
 from didact.testing.tiny import TEXTS, keyword_predict
 from didact.types import Example
 from tests.reference.plain import encoded, read, special, text_model, value, without
@@ -147,57 +147,46 @@ def test_the_base_value_is_the_models_answer_without_any_word(absence: str, samp
     assert sum(found.scores) == pytest.approx(full - empty, abs=1e-5)
 
 
-def kernel(n: int, size: int) -> float:
-    """Shapley kernel of one coalition (Lundberg and Lee 2017, theorem 2)."""
-    return (n - 1) / (comb(n, size) * size * (n - size))
+def test_both_fits_agree_when_all_coalitions_are_known() -> None:
+    model = text_model("bert")
+    smooth, linear = (KernelShap(samples=254, fit=fit).explain(model, [TEXTS[0]])[0] for fit in ("smooth", "linear"))
+    assert smooth.scores == linear.scores
+    assert smooth.errors == (0.0,) * len(smooth.scores)
+    assert smooth.details["max_standard_error"] == 0.0
 
 
-@pytest.mark.parametrize("n", [2, 3, 4, 5, 8])
-def test_with_room_for_all_every_coalition_has_its_kernel_weight(n: int) -> None:
-    rows, weights = shapley_samples(n, 2**n - 2, np.random.default_rng(0))
-    assert {tuple(row) for row in rows} == {
-        tuple(i in kept for i in range(n)) for kept in subsets(n) if 0 < len(kept) < n
-    }
-    assert len(rows) == 2**n - 2
-    np.testing.assert_allclose(weights, [kernel(n, int(row.sum())) for row in rows], rtol=1e-12)
+@pytest.mark.parametrize("fit", ["smooth", "linear"])
+def test_the_errors_of_a_transformers_values_are_as_large_as_it_says(fit: str) -> None:
+    model = text_model("bert")
+    text = "a truly unforgettable film, warm heart and dull plot"
+    (exact,) = KernelShap(samples=2**10).explain(model, [text])
+    assert 9 <= len(exact.units) <= 10
+    runs = [KernelShap(samples=60, fit=fit, seed=seed).explain(model, [text])[0] for seed in range(20)]
+    off = np.mean([(run.array - exact.array) ** 2 for run in runs])
+    said = np.mean([np.square(run.errors) for run in runs])
+    assert 0.5 < np.sqrt(off / said) < 2
+    for run in runs[:3]:
+        assert run.details["max_standard_error"] == pytest.approx(max(run.errors))
+        assert run.details["mean_standard_error"] == pytest.approx(np.mean(run.errors))
 
 
-@pytest.mark.parametrize(("n", "samples"), [(9, 100), (10, 60), (12, 24), (12, 200), (12, 1001), (30, 500)])
-@pytest.mark.parametrize("seed", [0, 1])
-def test_sampled_coalitions(n: int, samples: int, seed: int) -> None:
-    rows, weights = shapley_samples(n, samples, np.random.default_rng(seed))
-    sizes = rows.sum(axis=1)
-    held = {row.tobytes() for row in rows}
-    assert len(held) == len(rows) <= samples
-    assert all((~row).tobytes() in held for row in rows)  # every coalition with its complement
-    assert sizes.min() > 0
-    assert sizes.max() < n
-    assert (weights > 0).all()
-    left = samples
-    for size in range(1, n // 2 + 1):
-        both = sorted({size, n - size})
-        needed = sum(comb(n, s) for s in both)
-        if needed > left:
-            break
-        left -= needed
-        for s in both:  # enumerated: all there, with exact weight
-            assert (sizes == s).sum() == comb(n, s)
-            np.testing.assert_allclose(weights[sizes == s], kernel(n, s), rtol=1e-12)
-    else:
-        pytest.fail("everything fits, nothing was drawn")
-    drawn = (sizes >= size) & (sizes <= n - size)
-    rest = sum(comb(n, s) * kernel(n, s) for s in range(size, n - size + 1))
-    if left >= 2:
-        assert weights[drawn].sum() == pytest.approx(rest, rel=1e-12)
-    else:
-        assert not drawn.any()
-
-
-def test_drawn_sizes_follow_the_kernel() -> None:
-    n, seeds = 12, 60
-    mass = np.zeros(n + 1)
-    for seed in range(seeds):  # sizes 1 and 11 are enumerated, the others drawn
-        rows, weights = shapley_samples(n, 80, np.random.default_rng(seed))
-        np.add.at(mass, rows.sum(axis=1), weights / seeds)
-    expected = [comb(n, s) * kernel(n, s) for s in range(2, n - 1)]
-    np.testing.assert_allclose(mass[2 : n - 1], expected, rtol=0.15)
+def test_it_stops_at_the_wanted_precision_and_says_what_it_took() -> None:
+    model = load_model(interacting, labels=("negative", "positive"))
+    long = INTERACTING + " and then not dull but warm"
+    texts = [INTERACTING, "not good", long]
+    loose = KernelShap(samples=1500, tolerance=0.03)
+    with metered() as meter:
+        found = loose.explain(model, texts, [1, 1, 1])
+    declared = [loose.cost(one.units).forwards for one in found]
+    assert sum(one.cost.forwards for one in found) == meter.forwards
+    assert found[2].cost.forwards < declared[2] / 2
+    assert all(one.cost.forwards <= most for one, most in zip(found, declared, strict=True))
+    assert max(found[2].errors) <= 0.03
+    (tight,) = KernelShap(samples=1500, tolerance=0.003).explain(model, [long], [1])
+    assert found[2].cost.forwards < tight.cost.forwards
+    (alone,) = loose.explain(model, [long], [1])
+    assert alone.scores == found[2].scores  # rounds do not depend on the batch
+    (never,) = KernelShap(samples=100, tolerance=0.0).explain(model, [long], [1])
+    (plain,) = KernelShap(samples=100).explain(model, [long], [1])
+    assert never.scores == pytest.approx(plain.scores)
+    assert never.cost.forwards == plain.cost.forwards

@@ -144,3 +144,31 @@ def test_the_seed_and_the_text_alone_decide_the_variants(case: str) -> None:
     assert first.scores == again.scores
     np.testing.assert_allclose(amid.array, first.array, atol=1e-5)  # batches differ in the last digits only
     assert np.abs(first.array - other.array).max() > 1e-3
+
+
+def test_samples_can_be_twice_the_units() -> None:
+    method = Lime(samples="2n")
+    model = text_model("bert")
+    found = method.explain(model, [TEXTS[0], "an unforgettable evening, good and warm"])
+    for one in found:
+        assert one.cost.forwards == method.cost(one.units).forwards == 2 * len(one.units) + 1
+        assert one.parameters["samples"] == "2n"
+    (same,) = Lime(samples=2 * len(found[0].units)).explain(model, [TEXTS[0]])
+    assert same.scores == pytest.approx(found[0].scores)
+
+
+@pytest.mark.parametrize("features", [1, 3, 40])
+def test_few_features_are_those_of_the_lime_package(features: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    method = Lime(samples=150, features=features)
+    found, keep, values = spied(method, text_model("bert"), "an unforgettable evening, good and warm", monkeypatch)
+    rows = keep.astype(float)
+    base = LimeBase(lambda d: np.sqrt(np.exp(-(d**2) / 25.0**2)))
+    intercept, pairs, fit, _ = base.explain_instance_with_data(
+        rows, values[:, None], cosine_distances(rows), 0, features, feature_selection="highest_weights"
+    )
+    theirs = np.zeros(rows.shape[1])
+    for place, coefficient in pairs:
+        theirs[place] = coefficient
+    np.testing.assert_allclose(found.array, theirs, atol=1e-8)
+    assert found.details["intercept"] == pytest.approx(intercept, abs=1e-8)
+    assert found.details["r_squared"] == pytest.approx(fit, abs=1e-8)

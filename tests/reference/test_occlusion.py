@@ -156,3 +156,31 @@ def test_a_decoder_of_local_windows_cannot_leave_others_in_place() -> None:
     assert model.default_absence == "delete"
     with pytest.raises(ParameterError, match="use 'delete' instead of 'drop'"):
         Occlusion(absence="drop").explain(model, [TEXT])
+
+
+@pytest.mark.parametrize("span", [2, 3, 50])
+def test_a_units_score_is_the_mean_drop_of_the_windows_that_cover_it(span: int) -> None:
+    model = text_model("bert")
+    (found,) = Occlusion(span=span).explain(model, [TEXT])
+    inputs = encoded(model, TEXT)
+    ids = inputs.pop("input_ids")
+    full = value(model, found.target.index, input_ids=ids, **inputs)
+    n = len(found.units)
+    width = min(span, n)
+    drops = []
+    for start in range(n - width + 1):
+        kept = without(found.units, range(start, start + width), ids.shape[1])
+        masked = torch.where(kept, ids, torch.tensor(model.tokenizer.mask_token_id))
+        drops.append(full - value(model, found.target.index, input_ids=masked, **inputs))
+    for i, score in enumerate(found.scores):
+        covering = [drop for start, drop in enumerate(drops) if start <= i < start + width]
+        assert score == pytest.approx(np.mean(covering), abs=1e-5)
+    assert found.cost.forwards == Occlusion(span=span).cost(found.units).forwards == len(drops) + 2
+
+
+def test_windows_stay_within_a_text_of_a_pair() -> None:
+    model = text_model("bert", inputs="pair")
+    pair = ("good food", "the bill was too high")
+    (found,) = Occlusion(span=2).explain(model, [pair])
+    assert found.cost.forwards == (2 - 1) + (5 - 1) + 2
+    assert found.scores[0] == pytest.approx(found.scores[1])

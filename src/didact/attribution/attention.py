@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,9 +10,10 @@ from torch import Tensor
 
 from didact.attribution.base import Attribution, Outcome, register
 from didact.errors import ParameterError
+from didact.ops.heads import mean_visible, select_heads, visible
 from didact.ops.units import sum_to_units
 from didact.protocols import ATTENTIVE, Attentive
-from didact.types import Card, Cost, Target, Units
+from didact.types import Card, Cost, Prediction, Target, Units
 
 
 @register(
@@ -20,7 +21,8 @@ from didact.types import Card, Cost, Target, Units
         name="attention",
         family="attention",
         summary="Attention probabilities from the position the classifier reads, averaged over heads.",
-        reference="Jain and Wallace 2019; Pruthi et al. 2022 (last layer, [CLS] row, mean over heads)",
+        reference="Jain and Wallace 2019; Pruthi et al. 2022 (last layer, [CLS] row, mean over heads); "
+        "Fernandes et al. 2022 (all heads or the last layer's, mean over rows, logits)",
         cost="2 forwards",
         needs=frozenset({ATTENTIVE}),
         signed=False,
@@ -34,6 +36,7 @@ class Attention(Attribution):
         layer: index of a layer (negative counts from the end), or "all" for the mean over layers.
         head: index of a head, or "all" for the mean over heads.
         rows: "pooled" for the row of the position the classifier reads, or "mean" over all rows.
+        kind: "probabilities", or the "logits" before the softmax, which do not compete with each other.
 
     Example:
         >>> import didact
@@ -43,22 +46,28 @@ class Attention(Attribution):
     layer: int | Literal["all"] = -1
     head: int | Literal["all"] = "all"
     rows: Literal["pooled", "mean"] = "pooled"
+    kind: Literal["probabilities", "logits"] = "probabilities"
 
     def attribute(self, model: Attentive, units: Sequence[Units], targets: Sequence[Target]) -> list[Outcome]:
         """Observe one pass and average what was asked for."""
+        seen = model.attention(units, self.rows) if self.kind == "probabilities" else self._logits(model, units)
         return [
-            Outcome(sum_to_units(unit, self._select(heads)), prediction.value(target))
-            for unit, target, (prediction, heads) in zip(units, targets, model.attention(units, self.rows), strict=True)
+            Outcome(sum_to_units(unit, select_heads(heads, self.layer, self.head)), prediction.value(target))
+            for unit, target, (prediction, heads) in zip(units, targets, seen, strict=True)
         ]
 
     def cost(self, units: Units) -> Cost:
         """The plain prediction and one observed pass."""
         return Cost(forwards=2)
 
-    def _select(self, heads: Tensor) -> Tensor:
-        """(layers, heads, tokens) -> (tokens,)."""
-        for name, index, size in (("layer", self.layer, len(heads)), ("head", self.head, heads.shape[1])):
-            if index != "all" and not -size <= index < size:
-                raise ParameterError(f"{name} {index} does not exist; the model has {size} {name}s")
-        chosen = heads.mean(0) if self.layer == "all" else heads[self.layer]
-        return chosen.mean(0) if self.head == "all" else chosen[self.head]
+    def _logits(self, model: Attentive, units: Sequence[Units]) -> Iterator[tuple[Prediction, Tensor]]:
+        """Logits (layers, heads, tokens), of which a causal or local mask leaves some queries without a key's."""
+        mean = self.rows == "mean" or model.reads == "mean"
+        for unit in units:  # one by one: a long text's (layers, heads, tokens, tokens) are large
+            ((prediction, heads),) = model.attention([unit], "all" if mean else "pooled", "logits")
+            if not mean and not bool(visible(heads if self.layer == "all" else heads[self.layer]).all()):
+                raise ParameterError(
+                    "the position the classifier reads does not see all tokens in this layer, so they have no logit "
+                    "there; use rows='mean', another layer or kind='probabilities'"
+                )
+            yield prediction, mean_visible(heads) if mean else heads

@@ -32,11 +32,15 @@ class Outcome:
         value: the explained number as the method's own pass saw it on the whole input, to be compared with the plain
             prediction; None when the method does not look at the model.
         details: further numbers worth keeping.
+        errors: a standard error per unit where the method estimates them; empty where not.
+        forwards: evaluations this took where the declared cost is only a bound, the plain prediction included.
     """
 
     scores: Floats
     value: float | None
     details: Mapping[str, float] = field(default_factory=dict)
+    errors: Sequence[float] | Floats = ()
+    forwards: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +75,11 @@ class Attribution(ABC):
                 raise ParameterError(unknown(f"parameter of {cls.card.name}", name, names))
             _check_type(cls.card.name, name, value, hints[name])
         return cls(**settings)  # type: ignore[arg-type]
+
+    @property
+    def signed(self) -> bool:
+        """Whether scores carry a sign with these settings; the card speaks of the default ones."""
+        return self.card.signed
 
     @property
     def parameters(self) -> dict[str, JsonValue]:
@@ -108,7 +117,7 @@ class Attribution(ABC):
             targets = [resolve_target(model, w, p, self.scale) for w, p in zip(wanted, predictions, strict=True)]
             outcomes = self.attribute(model, units, targets)
         identity = {"name": model.name, "fingerprint": model.fingerprint()}
-        costs = self._costs(units, meter)
+        costs = self._costs(units, outcomes, meter)
         made = []
         for unit, target, prediction, outcome, cost in zip(units, targets, predictions, outcomes, costs, strict=True):
             _verify(self.card.name, model, outcome, prediction.value(target))
@@ -131,16 +140,20 @@ class Attribution(ABC):
             target=target,
             prediction=prediction,
             parameters=self.parameters,
-            signed=self.card.signed,
+            signed=self.signed,
             cost=cost,
             details=outcome.details,
             model=identity,
             versions=versions(),
+            errors=tuple(float(error) for error in outcome.errors),
         )
 
-    def _costs(self, units: Sequence[Units], meter: Meter) -> list[Cost]:
+    def _costs(self, units: Sequence[Units], outcomes: Sequence[Outcome], meter: Meter) -> list[Cost]:
         """Declared counts; what was measured for the whole call is shared out in proportion to them."""
-        declared = [self.cost(unit) for unit in units]
+        declared = [
+            cost if outcome.forwards is None else dataclasses.replace(cost, forwards=outcome.forwards)
+            for cost, outcome in zip(map(self.cost, units), outcomes, strict=True)
+        ]
         total = sum(cost.forwards for cost in declared)
         return [
             dataclasses.replace(

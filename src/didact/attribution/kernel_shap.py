@@ -1,26 +1,26 @@
-"""KernelSHAP: Shapley values as a weighted least-squares problem."""
+"""KernelSHAP: Shapley values from pairs of complementary coalitions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-import numpy as np
-
+from didact.attribution._rounds import Pairs, in_rounds
 from didact.attribution.base import Attribution, Outcome, at_least, generator, register
-from didact.ops.coalitions import shapley_count, shapley_samples
-from didact.ops.regression import shapley_values
+from didact.ops.coalitions import shapley_pair_count, shapley_pairs
+from didact.ops.shapley import linear_fit, smooth_fit
 from didact.protocols import Model
-from didact.types import Card, Cost, Floats, Keep, Target, Units
+from didact.types import Card, Cost, Target, Units
 
 
 @register(
     Card(
         name="kernel_shap",
         family="perturbation",
-        summary="Shapley values of the units, estimated by least squares over coalitions; exact when all fit.",
-        reference="Lundberg and Lee 2017; Covert and Lee 2021 (paired sampling)",
-        cost="at most samples + 3 forwards",
+        summary="Shapley values of the units, estimated from few coalitions with standard errors; exact when all fit.",
+        reference="Lundberg and Lee 2017; Covert and Lee 2021 (pairs); Musco and Witter 2025 (sizes)",
+        cost="at most samples + 3 forwards (at least 2n + 3)",
         seeded=True,
         axioms=frozenset({"completeness", "symmetry", "dummy"}),
     )
@@ -29,11 +29,17 @@ from didact.types import Card, Cost, Floats, Keep, Target, Units
 class KernelShap(Attribution):
     """Scores add up to target(text) - target(text without its units), both of which are evaluated.
 
-    Coalition sizes are enumerated from the outside in as far as the budget goes, the rest is drawn in complementary
-    pairs. Dummy and symmetry hold exactly when all 2^n coalitions fit into the budget.
+    Coalitions are evaluated with their complements, each once: the single units first, then all sizes in turn. Dummy
+    and symmetry hold exactly when all 2^n coalitions fit into the budget. ``shapley_sampling`` estimates the same
+    values without bias and needs more evaluations for it; ``partition_shap`` needs fewer and explains by groups.
 
     Args:
         samples: coalitions evaluated besides the full and the empty one; at least 2n are always taken.
+        fit: "smooth" takes the mean of a Gaussian process given the answers, in which units interact the less the less
+            they do alone; "linear" is the published weighted least squares. They agree when all coalitions are known;
+            before that "smooth" needs two thirds to a third of the evaluations unless the model is close to noise.
+        tolerance: stop early once the largest standard error of a unit, on the explained scale, is this small.
+            Evaluations then go in rounds, and the declared cost is the most it can take.
         absence: how an absent unit is shown; the model's default when not given.
         seed: decides which coalitions are drawn.
 
@@ -43,32 +49,25 @@ class KernelShap(Attribution):
     """
 
     samples: int = 500
+    fit: Literal["smooth", "linear"] = "smooth"
+    tolerance: float | None = None
     absence: str | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
         at_least(self, samples=2)
+        if self.tolerance is not None:
+            at_least(self, tolerance=0)
 
     def attribute(self, model: Model, units: Sequence[Units], targets: Sequence[Target]) -> list[Outcome]:
-        """Evaluate full, empty and the coalitions, and solve."""
-        problems = [self._coalitions(unit) for unit in units]
-        values = model.score(units, targets, [keep for keep, _ in problems], self.absence)
-        return [_solve(keep, weights, value) for (keep, weights), value in zip(problems, values, strict=True)]
+        """Evaluate full, empty and the coalitions, and fit."""
+        return in_rounds(model, units, targets, [self._job(unit) for unit in units], self.absence)
 
     def cost(self, units: Units) -> Cost:
         """The plain prediction, full, empty and the coalitions."""
-        return Cost(forwards=len(self._coalitions(units)[0]) + 1)
+        return Cost(forwards=2 * shapley_pair_count(len(units), self.samples) + 3)
 
-    def _coalitions(self, units: Units) -> tuple[Keep, Floats]:
+    def _job(self, units: Units) -> Pairs:
         n = len(units)
-        ends = np.stack([np.ones(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_)])
-        if n == 1:
-            return ends, np.zeros(0)
-        rows, weights = shapley_samples(n, shapley_count(n, self.samples), generator(self.seed, units.example))
-        return np.concatenate([ends, rows]), weights
-
-
-def _solve(keep: Keep, weights: Floats, values: Floats) -> Outcome:
-    full, empty = float(values[0]), float(values[1])
-    scores = shapley_values(keep[2:], values[2:], weights, empty, full)
-    return Outcome(scores, full, {"base_value": empty})
+        pairs = shapley_pairs(n, shapley_pair_count(n, self.samples), generator(self.seed, units.example))
+        return Pairs(pairs, smooth_fit if self.fit == "smooth" else linear_fit, self.tolerance)

@@ -14,6 +14,7 @@ EXAMPLES = """examples:
   didact explain reviews.txt --method lime --format html --out reviews.html
   didact explain "A man sleeps." --pair "Nobody is awake." --model ./nli-model --inputs pair
   cat reviews.txt | didact explain - --format json
+  didact explain reviews.txt --method kernel_shap --dry-run
 """
 
 
@@ -26,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--set", metavar="NAME=VALUE", action="append", default=[], help="a setting of the method; may be repeated"
     )
+    shared.add_dry_run(parser)
     shared.add_output(parser)
 
 
@@ -33,9 +35,12 @@ def run(options: argparse.Namespace) -> None:
     """Explain and write."""
     examples = shared.read_input(options)
     settings = shared.parse_settings(options.set)
-    from didact.api import default_method, explain, load_explainer
+    from didact.api import default_method, estimates, explain, load_explainer
 
     model = shared.load(options)
     settings = {"level": options.level, "scale": options.scale} | settings
     explainer = load_explainer(options.method or default_method(model), **settings)
+    if options.dry_run:
+        shared.write_estimates(estimates(examples, model, [explainer]), options)
+        return
     shared.write(explain(examples, model, explainer, target=shared.parse_target(options.target)), options)

@@ -15,7 +15,7 @@ from didact.types import LEVELS, SCALES, Example
 
 if TYPE_CHECKING:
     from didact.protocols import Model
-    from didact.types import Explanation
+    from didact.types import Estimate, Explanation
 
 ENDINGS = {"terminal": "txt", "json": "json", "html": "html", "latex": "tex"}
 
@@ -47,6 +47,13 @@ def add_method(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("method")
     group.add_argument("--level", choices=LEVELS, default="word", help="what gets a score (default: word)")
     group.add_argument("--scale", choices=SCALES, help="which number is explained (default: logit, if there is one)")
+
+
+def add_dry_run(parser: argparse.ArgumentParser) -> None:
+    """Whether to tell the cost instead of explaining."""
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print evaluations, seconds and memory it would take, and stop"
+    )
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
@@ -105,19 +112,55 @@ def write(explanations: Sequence[Explanation], options: argparse.Namespace) -> N
     from didact.render.formats import render
 
     if options.out is not None:
-        text = render(explanations, ENDINGS[options.format])
-        try:
-            options.out.parent.mkdir(parents=True, exist_ok=True)
-            options.out.write_text(text, encoding="utf-8")
-        except OSError as problem:
-            raise InputError(f"cannot write {options.out}: {problem.strerror}") from None
-        print(options.out)
+        _save(render(explanations, ENDINGS[options.format]), options.out)
     elif options.format == "terminal":
         from didact.render.terminal import show_in_terminal
 
         show_in_terminal(explanations)
     else:
         print(render(explanations, ENDINGS[options.format]))
+
+
+def write_estimates(estimates: Sequence[Estimate], options: argparse.Namespace) -> None:
+    """Show or save what explaining would take, as a table or as JSON."""
+    if options.format not in ("terminal", "json"):
+        raise ParameterError(f"--dry-run is written as terminal or json, not {options.format}")
+    as_json = json.dumps([estimate.to_dict() for estimate in estimates], indent=2)
+    text = as_json if options.format == "json" else _table(estimates)
+    if options.out is None:
+        print(text)
+    else:
+        _save(text, options.out)
+
+
+def _table(estimates: Sequence[Estimate]) -> str:
+    from rich.console import Console
+    from rich.table import Table
+
+    heads = ("method", "texts", "units", "forwards", "backwards", "seconds", "memory")
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column(heads[0], min_width=max(len(row.method) for row in estimates))
+    for head in heads[1:]:
+        table.add_column(head, justify="right")
+    for row in estimates:
+        counts = (f"{number:,}" for number in (row.examples, row.units, row.forwards, row.backwards))
+        memory = "unknown" if row.memory is None else f"{row.memory / 2**20:,.0f} MiB"
+        table.add_row(row.method, *counts, f"{row.seconds:,.2f}", memory)
+    console = Console()
+    with console.capture() as capture:
+        console.print(table)
+        console.print("Counts are exact (at most, where a method may stop early), seconds timed on a few passes,")
+        console.print("memory rough. Nothing was explained.")
+    return capture.get().rstrip()
+
+
+def _save(text: str, path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as problem:
+        raise InputError(f"cannot write {path}: {problem.strerror}") from None
+    print(path)
 
 
 def _read(given: str) -> list[Example]:

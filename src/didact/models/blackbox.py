@@ -11,7 +11,8 @@ import torch
 from didact.errors import InputError, ModelError, ParameterError
 from didact.meter import count
 from didact.models.outputs import predictions, read
-from didact.ops.masking import Absence, unique_rows
+from didact.models.pool import word_pool
+from didact.ops.masking import Absence, draws, unique_rows
 from didact.ops.units import word_spans
 from didact.progress import advance, working
 from didact.provenance import content_hash
@@ -83,8 +84,13 @@ class BlackBox:
         for unit, masks in zip(units, keep, strict=True):
             if masks.shape[1] != len(unit):
                 raise ParameterError(f"keep masks must have shape (variants, {len(unit)}), got {masks.shape}")
-            distinct, inverse = unique_rows(masks)
-            numbers = [texts.setdefault(_rewrite(unit, row, operator), len(texts)) for row in distinct]
+            if operator.kind == "sample":
+                distinct, inverse = masks, np.arange(len(masks))
+            else:
+                distinct, inverse = unique_rows(masks)
+            written = _replacements(unit, operator, len(distinct))
+            variants = zip(distinct, written, strict=True)
+            numbers = [texts.setdefault(_rewrite(unit, row, words), len(texts)) for row, words in variants]
             rows.append([numbers[i] for i in inverse])
         outputs = torch.from_numpy(np.log(np.maximum(self._evaluate("evaluating variants", list(texts)), 1e-300)))
         count(forwards=sum(len(masks) for masks in keep), evaluated=len(texts))
@@ -134,23 +140,34 @@ class BlackBox:
 
     def _absence(self, text: str | None) -> Absence:
         operator = Absence.parse(text or self.default_absence)
-        if operator.kind not in ("delete", "token"):
-            raise ParameterError(f"a predict function sees only text; use absence 'delete' or 'token:X', not {text!r}")
+        if operator.kind not in ("delete", "token", "sample"):
+            raise ParameterError(
+                f"a predict function sees only text; use absence 'delete', 'token:X' or 'sample:SEED', not {text!r}"
+            )
         return operator
 
 
-def _rewrite(units: Units, keep: Keep, operator: Absence) -> str:
-    """The text without its absent units; a deleted unit takes the blanks before it along."""
+def _replacements(units: Units, operator: Absence, rows: int) -> list[list[str | None]]:
+    """What stands for each unit when it is absent, variant by variant; None takes it out."""
+    if operator.kind != "sample":
+        return [[operator.token] * len(units)] * rows
+    pool = word_pool(operator.token)
+    drawn = draws(operator, units.example, np.arange(rows), len(units), len(pool))
+    return [[pool[i] for i in row] for row in drawn]
+
+
+def _rewrite(units: Units, keep: Keep, replacements: Sequence[str | None]) -> str:
+    """The text with its absent units replaced; a deleted unit takes the blanks before it along."""
     text = units.example.text
     if keep.all():
         return text
     parts: list[str] = []
     cursor = 0
-    for span, kept in zip(units.spans, keep, strict=True):
+    for span, kept, word in zip(units.spans, keep, replacements, strict=True):
         gap = text[cursor : span.start]
         if kept:
             parts += [gap, text[span.start : span.end]]
-        elif operator.kind == "token":
-            parts += [gap, str(operator.token)]
+        elif word is not None:
+            parts += [gap, word]
         cursor = span.end
     return "".join([*parts, text[cursor:]]).strip()

@@ -50,7 +50,7 @@ class Encoder:
         return [self._units(example, code, level) for example, code in zip(examples, encodings, strict=True)]
 
     def _encode(self, example: Example) -> Encoding:
-        with _settings_kept(self.tokenizer):
+        with settings_kept(self.tokenizer):
             batch = self.tokenizer(
                 example.text,
                 example.text_pair,
@@ -109,7 +109,7 @@ class Encoder:
 
 
 @contextlib.contextmanager
-def _settings_kept(tokenizer: PreTrainedTokenizerBase) -> Iterator[None]:
+def settings_kept(tokenizer: PreTrainedTokenizerBase) -> Iterator[None]:
     """A call writes its padding and truncation into a fast tokenizer; put back what the user had there."""
     backend = tokenizer.backend_tokenizer
     padding, truncation = backend.padding, backend.truncation

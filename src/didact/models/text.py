@@ -15,23 +15,37 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from didact.errors import CapabilityError, InputError, ParameterError
 from didact.meter import count
 from didact.models.attention import goes_through_interface, observed
+from didact.models.attention_gradients import maps_times_gradient
 from didact.models.borrowed import borrowed
 from didact.models.encoding import Encoder, Encoding
 from didact.models.facts import Facts, find_facts
+from didact.models.gradients import PointRows, Value, frozen, graph_budget, weighted_gradients
+from didact.models.hidden import hidden_gradients, hidden_layers
+from didact.models.layers import Trace, is_layered, trace
 from didact.models.outputs import Activation, predictions, read
 from didact.models.planner import Budget, run
 from didact.models.variants import VariantRows, pad
 from didact.models.vocabulary import Vocabulary
 from didact.ops.masking import Absence, unit_of_position
-from didact.protocols import ATTENTIVE, DIFFERENTIABLE, AttentionKind, AttentionRows, Points
+from didact.protocols import (
+    ATTENTIVE,
+    DIFFERENTIABLE,
+    HIDDEN,
+    LAYERED,
+    AttentionKind,
+    AttentionRows,
+    Points,
+    Reads,
+    Visit,
+)
 from didact.provenance import content_hash
 from didact.types import SCALES, Example, Floats, Keep, Level, Prediction, Scale, Target, Units
 
 Ints = NDArray[np.int64]
 Inputs = Literal["text", "pair"]
 
-# Fastest on CPUs for 20 and for 250 tokens alike; twice as many fall out of the cache (benchmarks/planner.py).
-CPU_TOKENS, CPU_FIXED = 2048, 64
+# On CPUs within 5 % of the best for 20 and 250 tokens: 384-wide models are fastest at 4096, 768-wide at 1024 or 2048.
+CPU_TOKENS, CPU_FIXED = 2048, 32
 GPU_TOKENS, GPU_FIXED = 65536, 8192
 
 
@@ -68,6 +82,7 @@ class TextModel:
         tokens, fixed = (GPU_TOKENS, GPU_FIXED) if model.device.type == "cuda" else (CPU_TOKENS, CPU_FIXED)
         self.budget = Budget(batch_tokens or tokens, fixed=fixed)
         self.vocabulary = Vocabulary(tokenizer, model)
+        self._hashed: tuple[object, str] | None = None
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -99,11 +114,23 @@ class TextModel:
     @functools.cached_property
     def capabilities(self) -> frozenset[str]:
         """What methods may ask of it beyond ``score``."""
-        tried = {DIFFERENTIABLE: self.facts.takes_embeddings, ATTENTIVE: self.facts.shows_attention}
+        takes = self.facts.takes_embeddings
+        tried = {
+            DIFFERENTIABLE: takes,
+            ATTENTIVE: self.facts.shows_attention,
+            HIDDEN: takes and hidden_layers(self.hf) is not None,
+            LAYERED: is_layered(self.hf),
+        }
         return frozenset(name for name, holds in tried.items() if holds)
 
     def fingerprint(self) -> str:
-        """Hash of the configuration and of 64 evenly spaced values of every weight."""
+        """Hash of the configuration and of 64 evenly spaced values of every weight, renewed when a weight changed."""
+        state = tuple((weight.data_ptr(), weight._version) for weight in self.hf.parameters())
+        if self._hashed is None or self._hashed[0] != state:
+            self._hashed = (state, self._hash())
+        return self._hashed[1]
+
+    def _hash(self) -> str:
         parts: list[object] = [self.hf.config.to_dict(), len(self.tokenizer)]
         for name, weight in self.hf.state_dict().items():
             flat = weight.detach().reshape(-1)
@@ -176,39 +203,49 @@ class TextModel:
         return found
 
     def gradients(
-        self, units: Sequence[Units], targets: Sequence[Target], points: Sequence[Points], weights: Sequence[Floats]
+        self,
+        units: Sequence[Units],
+        targets: Sequence[Target],
+        points: Sequence[Points],
+        weights: Sequence[Floats | Points],
     ) -> list[tuple[Floats, Tensor]]:
-        """Values at the points, and the weighted sum over points of the gradient (tokens, dim)."""
+        """Values at the points, and the weighted sum over the first points of the gradient (tokens, dim)."""
+        rows, value = self._points(units, targets, points)
+        with borrowed(self.hf), frozen(self.hf), torch.enable_grad():
+            budget = graph_budget(self.budget, self.hf.device)
+            return weighted_gradients(rows, weights, value, budget, self.facts.pads_embeddings)
+
+    def hidden_gradients(
+        self,
+        units: Sequence[Units],
+        targets: Sequence[Target],
+        points: Sequence[Points],
+        layer: int,
+        visit: Visit,
+    ) -> list[Floats]:
+        """Values at the points; ``visit`` gets the states after a layer and the gradient there."""
+        layers = hidden_layers(self.hf)
+        if layers is None:
+            raise CapabilityError(f"{type(self.hf).__name__} does not keep its layers in one list")
+        if not -len(layers) <= layer < len(layers):
+            raise ParameterError(f"layer {layer} does not exist; the model has {len(layers)} layers")
+        rows, value = self._points(units, targets, points)
+        with borrowed(self.hf), frozen(self.hf), torch.enable_grad():
+            budget = graph_budget(self.budget, self.hf.device)
+            return hidden_gradients(rows, layers[layer], value, visit, budget, self.facts.pads_embeddings)
+
+    def _points(
+        self, units: Sequence[Units], targets: Sequence[Target], points: Sequence[Points]
+    ) -> tuple[PointRows, Value]:
+        """Points as rows, and the function that evaluates such rows."""
         self._need_embeddings()
-        codes = self.encoder.encode([u.example for u in units])
-        starts = np.cumsum([0, *(len(p) for p in points)])
-        owner = np.repeat(np.arange(len(points)), np.diff(starts))
-        lengths = np.array([len(codes[i].ids) for i in owner], dtype=np.int64)
-        values = np.zeros(len(owner))
-        sums: list[Tensor | None] = [None] * len(points)
+        codes = self.encoder.encode([unit.example for unit in units])
 
-        def evaluate(rows: Ints) -> None:
-            owners = owner[rows]
-            parts = [(int(i), rows[owners == i] - starts[i]) for i in dict.fromkeys(owners)]
-            vectors = [points[i][int(steps[0]) : int(steps[-1]) + 1] for i, steps in parts]
-            at = self._pad_vectors(vectors, int(lengths[rows[0]])).requires_grad_(True)
-            batch = self._inputs(None, [codes[i] for i in owners], vectors=at)
-            value = read(self.hf(**batch).logits, [targets[i] for i in owners], self.activation)
-            (gradient,) = torch.autograd.grad(value.sum(), at)
-            values[rows] = value.detach().double().cpu().numpy()
-            begin = 0
-            for i, steps in parts:
-                own = gradient[begin : begin + len(steps), : len(codes[i].ids)]
-                part = torch.einsum("k,ktd->td", own.new_tensor(weights[i][steps]), own)
-                known = sums[i]
-                sums[i] = part if known is None else known + part
-                begin += len(steps)
+        def value(owners: Ints, vectors: Tensor) -> Tensor:
+            logits = self.hf(**self._inputs(None, [codes[i] for i in owners], vectors=vectors)).logits
+            return read(logits, [targets[i] for i in owners], self.activation)
 
-        with borrowed(self.hf), torch.enable_grad():
-            budget = Budget(max(1, self.budget.tokens // 2), self.budget.rows, self.budget.fixed)
-            run("differentiating", lengths, budget, self.facts.pads_embeddings, evaluate)
-        count(forwards=len(owner), backwards=len(owner), evaluated=len(owner))
-        return [(values[starts[i] : starts[i + 1]], total) for i, total in enumerate(sums) if total is not None]
+        return PointRows(points, [len(code.ids) for code in codes]), value
 
     def outputs(self, units: Units, vectors: Tensor) -> Tensor:
         """Outputs at given embeddings of one example, differentiable: (k, tokens, dim) -> (k, labels)."""
@@ -227,11 +264,7 @@ class TextModel:
         self, units: Sequence[Units], rows: AttentionRows = "pooled", kind: AttentionKind = "probabilities"
     ) -> list[tuple[Prediction, Tensor]]:
         """Prediction of the observed pass and attention (layers, heads, [queries,] keys), example by example."""
-        if ATTENTIVE not in self.capabilities:
-            raise CapabilityError(
-                f"{type(self.hf).__name__} neither uses Transformers' attention interface nor returns full attention "
-                "maps; use a method that does not need attention"
-            )
+        self._need_attention()
         found = []
         with borrowed(self.hf), torch.inference_mode():
             for code in self.encoder.encode([u.example for u in units]):
@@ -240,6 +273,41 @@ class TextModel:
                 found.append((plain, torch.stack(layers)))
         count(forwards=len(units), evaluated=len(units))
         return found
+
+    def attention_times_gradient(
+        self, units: Sequence[Units], targets: Sequence[Target], rows: AttentionRows = "pooled"
+    ) -> list[tuple[Prediction, Tensor]]:
+        """Like ``attention``, every probability multiplied by the gradient of the target with respect to it."""
+        self._need_attention()
+        found = []
+        vectors = self.embed(units)
+        codes = self.encoder.encode([u.example for u in units])
+        with borrowed(self.hf), frozen(self.hf), torch.enable_grad():
+            for code, at, target in zip(codes, vectors, targets, strict=True):
+                batch = self._inputs(None, [code], vectors=at[None].requires_grad_(True))
+                outputs, layers = maps_times_gradient(self.hf, batch, functools.partial(self.read, target=target))
+                plain = predictions(outputs.float().cpu(), self.labels, self.activation)[0]
+                found.append((plain, torch.stack([self._rows(layer[0].float(), rows) for layer in layers])))
+        count(forwards=len(units), backwards=len(units), evaluated=len(units))
+        return found
+
+    @property
+    def reads(self) -> Reads:
+        """Which position the classifier reads."""
+        if getattr(self.hf.config, "classifier_pooling", "cls") == "mean":
+            return "mean"
+        return "last" if self.facts.reads_last else "first"
+
+    def trace(self, units: Units) -> tuple[Prediction, Trace]:
+        """All that the layers computed for one example, recomputed from an observed pass, and the prediction there."""
+        if LAYERED not in self.capabilities:
+            raise CapabilityError(f"{type(self.hf).__name__} is not one of the encoders that can be taken apart")
+        (code,) = self.encoder.encode([units.example])
+        with borrowed(self.hf), torch.inference_mode():
+            _, attention = self._observe(code, "all", "probabilities")
+            found = trace(self.hf, self._inputs(code.ids[None], [code]), attention)
+        count(forwards=1, evaluated=1)
+        return predictions(found.logits.cpu()[None], self.labels, self.activation)[0], found
 
     def _observe(self, code: Encoding, rows: AttentionRows, kind: AttentionKind) -> tuple[Tensor, list[Tensor]]:
         layers: list[Tensor] = []
@@ -263,9 +331,9 @@ class TextModel:
         """Reduce (heads, queries, keys) over queries as asked."""
         if rows == "all":
             return matrix
-        if rows == "mean" or getattr(self.hf.config, "classifier_pooling", "cls") == "mean":
+        if rows == "mean" or self.reads == "mean":
             return matrix.mean(1)
-        return matrix[:, -1 if self.facts.reads_last else 0]
+        return matrix[:, -1 if self.reads == "last" else 0]
 
     def _blend(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         vectors = self.hf.get_input_embeddings()(batch.pop("input_ids"))
@@ -286,10 +354,6 @@ class TextModel:
             batch["token_type_ids"] = self._tensor(np.stack([pad(row, width, 0) for row in types]))
         return batch
 
-    def _pad_vectors(self, vectors: Sequence[Tensor], width: int) -> Tensor:
-        widen = torch.nn.functional.pad
-        return torch.cat([widen(v, (0, 0, 0, width - v.shape[1])) for v in vectors]).detach()
-
     def _tensor(self, array: NDArray[Any]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.hf.device)
 
@@ -304,6 +368,13 @@ class TextModel:
                 f"{self.name} explains pairs of texts, but a single text was given; give (text, text_pair)"
             )
 
+    def _need_attention(self) -> None:
+        if ATTENTIVE not in self.capabilities:
+            raise CapabilityError(
+                f"{type(self.hf).__name__} neither uses Transformers' attention interface nor returns full attention "
+                "maps; use a method that does not need attention"
+            )
+
     def _need_embeddings(self) -> None:
         if DIFFERENTIABLE not in self.capabilities:
             raise CapabilityError(f"{type(self.hf).__name__} does not take input embeddings, so it has no gradients")
@@ -314,8 +385,7 @@ class TextModel:
             raise ParameterError(
                 f"{self.name} reads its last token and takes no positions; use 'delete' instead of 'drop'"
             )
-        if not operator.removes:
-            self.vocabulary.absent_id(operator)
+        self.vocabulary.check(operator)
         if operator.kind == "blend":
             self._need_embeddings()
         return operator

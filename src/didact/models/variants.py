@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from didact.errors import ParameterError
 from didact.models.encoding import Encoding
 from didact.models.vocabulary import Vocabulary
-from didact.ops.masking import Absence, compact, present_tokens, replace, unique_rows, unit_of_position
-from didact.types import Floats, Keep, Units
+from didact.ops.masking import Absence, compact, draws, present_tokens, replace, unique_rows, unit_of_position
+from didact.types import Example, Floats, Keep, Units
 
 Ints = NDArray[np.int64]
 Columns = dict[str, NDArray[Any]]
@@ -23,13 +23,14 @@ Columns = dict[str, NDArray[Any]]
 class _Variants:
     """The distinct variants of one example, and which of them each of the caller's rows is."""
 
+    example: Example
     code: Encoding
     present: Keep
     inverse: Ints
 
 
 class VariantRows:
-    """All distinct variants of all examples as numbered rows.
+    """All distinct variants of all examples as numbered rows; sampled variants are all distinct.
 
     Args:
         units: the examples' units.
@@ -53,7 +54,8 @@ class VariantRows:
         self.vocabulary = vocabulary
         self.offset = position_offset
         self.operator = Absence("hide") if operator.kind == "drop" and position_offset is None else operator
-        self.examples = [_variants(*parts) for parts in zip(units, codes, keep, strict=True)]
+        distinct = operator.kind == "sample"
+        self.examples = [_variants(*parts, distinct) for parts in zip(units, codes, keep, strict=True)]
         self.starts = np.cumsum([0, *(len(example.present) for example in self.examples)])
         self.owner = np.repeat(np.arange(len(self.examples)), np.diff(self.starts))
         parts = [self._lengths(example) for example in self.examples]
@@ -68,7 +70,7 @@ class VariantRows:
         for i in dict.fromkeys(owners.tolist()):
             mine = np.flatnonzero(owners == i)
             example = self.examples[i]
-            blocks.append(self._block(example.code, example.present[rows[mine] - self.starts[i]], width))
+            blocks.append(self._block(example, rows[mine] - self.starts[i], width))
             order.append(mine)
         back = np.argsort(np.concatenate(order))
         return {name: np.concatenate([block[name] for block in blocks])[back] for name in blocks[0]}
@@ -86,7 +88,8 @@ class VariantRows:
             return lengths
         return np.full(len(example.present), len(example.code.ids), dtype=np.int64)
 
-    def _block(self, code: Encoding, present: Keep, width: int) -> Columns:
+    def _block(self, example: _Variants, rows: Ints, width: int) -> Columns:
+        code, present = example.code, example.present[rows]
         if self.operator.removes:
             return self._removed(code, present.astype(np.bool_), width)
         ids = np.broadcast_to(code.ids, present.shape)
@@ -96,6 +99,10 @@ class VariantRows:
             seen = present.astype(np.int64)
         elif self.operator.kind == "blend":
             block["weights"] = pad(present.astype(np.float32), width, 1)
+        elif self.operator.kind == "sample":
+            pool = self.vocabulary.pool(self.operator)
+            drawn = draws(self.operator, example.example, rows, len(code.ids), len(pool))
+            ids = np.where(present.astype(np.bool_), code.ids, pool[drawn])
         else:
             ids = replace(code.ids, present.astype(np.bool_), self.vocabulary.absent_id(self.operator))
         block |= {"input_ids": pad(ids, width, self.vocabulary.pad_id), "attention_mask": pad(seen, width, 0)}
@@ -128,8 +135,8 @@ def pad(array: NDArray[Any], width: int, fill: int) -> NDArray[Any]:
     return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, missing)], constant_values=fill)
 
 
-def _variants(units: Units, code: Encoding, keep: Keep) -> _Variants:
+def _variants(units: Units, code: Encoding, keep: Keep, distinct: bool) -> _Variants:
     if keep.ndim != 2 or keep.shape[1] != len(units):
         raise ParameterError(f"keep masks must have shape (variants, {len(units)}), got {keep.shape}")
-    distinct, inverse = unique_rows(keep)
-    return _Variants(code, present_tokens(distinct, unit_of_position(units, len(code.ids))), inverse)
+    rows, inverse = (keep, np.arange(len(keep))) if distinct else unique_rows(keep)
+    return _Variants(units.example, code, present_tokens(rows, unit_of_position(units, len(code.ids))), inverse)

@@ -11,11 +11,7 @@ from numpy.typing import NDArray
 from didact.types import Floats
 
 Bools = NDArray[np.bool_]
-
-
-def leave_one_out(n: int) -> Bools:
-    """Row i lacks unit i: (n, n)."""
-    return ~np.eye(n, dtype=np.bool_)
+Ints = NDArray[np.int64]
 
 
 def lime_samples(n: int, samples: int, rng: np.random.Generator) -> Bools:
@@ -25,45 +21,97 @@ def lime_samples(n: int, samples: int, rng: np.random.Generator) -> Bools:
     return np.concatenate([np.ones((1, n), dtype=np.bool_), ranks >= removed[:, None]])
 
 
-def shapley_samples(n: int, samples: int, rng: np.random.Generator) -> tuple[Bools, Floats]:
-    """Coalitions and weights for the Shapley least-squares problem, without the empty and the full one.
+def windows(n: int, span: int) -> Bools:
+    """Row i lacks the ``span`` consecutive units from i on: (n - span + 1, n)."""
+    starts = np.arange(n - span + 1)[:, None]
+    columns = np.arange(n)[None, :]
+    return (columns < starts) | (columns >= starts + span)
 
-    Sizes are taken from the outside in, where the kernel puts most of its weight: as long as the budget holds all
-    coalitions of sizes s and n - s, they are enumerated with their exact weight. What is left of the budget is drawn
-    in complementary pairs from the remaining sizes, sharing the remaining weight. With 2^n - 2 <= samples nothing is
-    drawn and the solution is exact.
+
+def shapley_pairs(n: int, pairs: int, rng: np.random.Generator) -> Bools:
+    """Coalitions to evaluate together with their complements, best first, none twice.
+
+    Each row stands for the pair of itself and its complement and has at most n / 2 units. First come the n single
+    units (row i is unit i alone), which every estimator leans on. Then the sizes take turns, a size that has no
+    coalition left standing back, and within a size coalitions are drawn without replacement. Every size counts the same
+    because a Shapley value is, up to a constant, the plain mean over sizes of the slopes of the best linear fit to the
+    coalitions of one size. Any first part of the rows is a sample of the same kind, and all of them, 2^(n-1) - 1, are
+    all coalitions but the empty and the full one.
 
     Returns:
-        Keep masks (m, n) with m <= samples, and a positive weight for each.
+        Keep masks (m, n), m the smaller of ``pairs`` and the number there are, but at least the single units.
     """
-    masks: list[Bools] = []
-    weights: list[Floats] = []
-    left = samples
-    sizes = list(range(1, n // 2 + 1))
-    while sizes:
-        size = sizes[0]
-        rows = _all_of_sizes(n, size) if _pair_count(n, size) <= left else None
-        if rows is None:
-            break
-        masks.append(rows)
-        weights.append(np.full(len(rows), _kernel_mass(n, size) / len(rows)))
-        left -= len(rows)
-        sizes.pop(0)
-    if sizes and left >= 2:
-        rows, counts = _drawn_pairs(n, sizes, left, rng)
-        mass = sum(_kernel_mass(n, size) for size in sizes)
-        masks.append(rows)
-        weights.append(mass * counts / counts.sum())
-    return np.concatenate(masks), np.concatenate(weights)
+    if n == 1:
+        return np.zeros((0, 1), dtype=np.bool_)
+    singles = np.eye(n, dtype=np.bool_)[: pair_count(n, 1)]
+    left = max(0, pairs - len(singles))
+    order: list[tuple[float, int, int]] = []  # (turn, size, number within the size)
+    for size in range(2, n // 2 + 1):
+        share = 0.5 if 2 * size == n else 1.0  # size n / 2 is its own complement
+        first = rng.random()
+        order += [((k + first) / share, size, k) for k in range(min(left, pair_count(n, size)))]
+    order = sorted(order)[:left]
+    sizes = np.array([size for _, size, _ in order], dtype=np.int64)
+    rows = np.zeros((len(order), n), dtype=np.bool_)
+    for size in np.unique(sizes):
+        chosen = sizes == size
+        rows[chosen] = _drawn(n, int(size), int(chosen.sum()), rng)
+    return np.concatenate([singles, rows])
 
 
-def shapley_count(n: int, samples: int) -> int:
-    """How many coalitions ``shapley_samples`` evaluates at most."""
-    return min((1 << n) - 2, max(samples, _pair_count(n, 1)))
+def shapley_pair_weights(rows: Bools) -> Floats:
+    """Weight of each of these pairs in the Shapley least-squares problem: (m,).
+
+    The kernel's weight of a size is shared by its rows; the weight of sizes without a row goes to the sizes above 1.
+    """
+    n = rows.shape[1]
+    sizes = rows.sum(axis=1)
+    counts = np.bincount(sizes, minlength=n // 2 + 1)[: n // 2 + 1]
+    kernel = np.array([0.0, *(_kernel_mass(n, size) for size in range(1, n // 2 + 1))])
+    drawn = np.where(counts > 0, kernel, 0.0)
+    inner = drawn[2:].sum()
+    if inner > 0:
+        drawn[2:] *= kernel[2:].sum() / inner
+    weights: Floats = (drawn / np.maximum(counts, 1))[sizes]
+    return weights
 
 
-def _pair_count(n: int, size: int) -> int:
-    return comb(n, size) * (1 if 2 * size == n else 2)
+def shapley_pair_count(n: int, samples: int) -> int:
+    """How many pairs a budget of so many evaluations allows: at least the single units, at most all there are."""
+    return min((1 << (n - 1)) - 1, max(samples // 2, pair_count(n, 1)))
+
+
+def pair_count(n: int, size: int) -> int:
+    """Pairs of a coalition of this size and its complement; 2 size <= n."""
+    return comb(n, size) // (2 if 2 * size == n else 1)
+
+
+def antithetic_orders(n: int, pairs: int, rng: np.random.Generator) -> Ints:
+    """Random orders of the units; each stands for the pair of itself and its reverse: (pairs, n)."""
+    return rng.permuted(np.tile(np.arange(n), (pairs, 1)), axis=1)
+
+
+def antithetic_count(n: int, samples: int) -> int:
+    """The most pairs of orders, at least one, whose prefixes cannot be more than ``samples`` different coalitions.
+
+    A pair of orders has two prefixes of each size, and there are only so many coalitions of a size. The number is
+    fixed before anything is drawn, which keeps the mean over the pairs unbiased.
+    """
+    most = [comb(n, size) for size in range(1, n)]
+    low, high = 1, max(1, samples)
+    while low < high:
+        middle = (low + high + 1) // 2
+        fits = sum(min(2 * middle, count) for count in most) <= samples
+        low, high = (middle, high) if fits else (low, middle - 1)
+    return low
+
+
+def prefixes(orders: Ints) -> Bools:
+    """The coalitions met when units arrive in these orders, without the empty and the full one: (..., n - 1, n)."""
+    n = orders.shape[-1]
+    arrival = orders.argsort(axis=-1)
+    found: Bools = arrival[..., None, :] < np.arange(1, n)[:, None]
+    return found
 
 
 def _kernel_mass(n: int, size: int) -> float:
@@ -71,31 +119,23 @@ def _kernel_mass(n: int, size: int) -> float:
     return (n - 1) / (size * (n - size)) * (1 if 2 * size == n else 2)
 
 
-def _all_of_sizes(n: int, size: int) -> Bools:
+def _drawn(n: int, size: int, count: int, rng: np.random.Generator) -> Bools:
+    """So many different coalitions of one size, no two of them complements: (count, n), in random order."""
+    if pair_count(n, size) <= 4 * count:
+        rows = _all_of_size(n, size)
+        return rows[rng.permutation(len(rows))[:count]]
+    rows = np.zeros((0, n), dtype=np.bool_)
+    while len(rows) < count:
+        fresh = rng.random((count, n)).argsort(axis=1).argsort(axis=1) < size
+        if 2 * size == n:
+            fresh ^= ~fresh[:, :1]  # of the two halves, the one with the first unit
+        rows = np.concatenate([rows, fresh])
+        rows = rows[np.sort(np.unique(np.packbits(rows, axis=1), axis=0, return_index=True)[1])]
+    return rows[:count]
+
+
+def _all_of_size(n: int, size: int) -> Bools:
     chosen = np.array(list(combinations(range(n), size)))
     rows = np.zeros((len(chosen), n), dtype=np.bool_)
     np.put_along_axis(rows, chosen, True, axis=1)
-    return rows if 2 * size == n else np.concatenate([rows, ~rows])
-
-
-def _drawn_pairs(n: int, sizes: list[int], budget: int, rng: np.random.Generator) -> tuple[Bools, Floats]:
-    """Distinct coalitions drawn with their complements, and how often each was drawn."""
-    mass = np.array([_kernel_mass(n, size) for size in sizes])
-    seen: dict[bytes, int] = {}
-    rows: list[Bools] = []
-    counts: list[float] = []
-    draws = 0
-    while len(rows) + 2 <= budget and draws < 4 * budget:
-        size = int(rng.choice(sizes, p=mass / mass.sum()))
-        row = np.zeros(n, dtype=np.bool_)
-        row[rng.permutation(n)[:size]] = True
-        for coalition in (row, ~row):
-            key = coalition.tobytes()
-            if key in seen:
-                counts[seen[key]] += 1.0
-            else:
-                seen[key] = len(rows)
-                rows.append(coalition)
-                counts.append(1.0)
-        draws += 1
-    return np.array(rows), np.array(counts)
+    return rows[rows[:, 0]] if 2 * size == n else rows

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from didact.errors import ParameterError
-from didact.types import Keep, Units
+from didact.types import Example, Keep, Units
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -19,23 +19,34 @@ KINDS = {
     "delete": "take out and close the gap, as if it had not been written",
     "drop": "take out but leave the others at their positions, as attention mask 0 does",
     "blend": "mix the embedding with the mask token's; keep masks may be weights in [0, 1]",
+    "sample:SEED:FILE": "replace by what is drawn for each variant from a text file, or from common words without one",
 }
 
 
 @dataclass(frozen=True)
 class Absence:
-    """A parsed absence operator."""
+    """A parsed absence operator.
+
+    Attributes:
+        kind: what is done.
+        token: what stands for an absent unit ("token"), or the file that replacements are drawn from ("sample").
+        seed: decides the draws ("sample").
+    """
 
     kind: str
     token: str | None = None
+    seed: int = 0
 
     @classmethod
     def parse(cls, text: str) -> Absence:
-        """Read ``mask``, ``token:X``, ``delete``, ``drop`` or ``blend``."""
-        kind, _, token = text.partition(":")
-        if kind == "token" and token:
-            return cls("token", token)
-        if text in KINDS and kind != "token":
+        """Read ``mask``, ``token:X``, ``delete``, ``drop``, ``blend``, ``sample``, ``sample:7``, ``sample:7:a.txt``."""
+        kind, _, rest = text.partition(":")
+        if kind == "token" and rest:
+            return cls("token", rest)
+        seed, _, file = rest.partition(":")
+        if kind == "sample" and (seed.isdecimal() or text == "sample"):
+            return cls("sample", file or None, int(seed or 0))
+        if text in KINDS and ":" not in text:
             return cls(kind)
         raise ParameterError(f"unknown absence operator {text!r}; allowed: {', '.join(KINDS)}")
 
@@ -62,6 +73,13 @@ def present_tokens(keep: Keep, owner: Ints) -> Keep:
 def replace(ids: Ints, present: Bools, token_id: int) -> Ints:
     """Put ``token_id`` where a token is absent: (variants, tokens)."""
     return np.where(present, ids, token_id)
+
+
+def draws(operator: Absence, example: Example, rows: Ints, places: int, choices: int) -> Ints:
+    """Which of ``choices`` stands at each place of a variant, by seed, text and row number: (rows, places)."""
+    key = [operator.seed, int(example.fingerprint, 16)]
+    drawn = [np.random.default_rng([*key, int(row)]).integers(choices, size=places) for row in rows]
+    return np.array(drawn, dtype=np.int64).reshape(len(rows), places)
 
 
 def compact(rows: Ints, present: Bools, width: int, fill: int) -> Ints:

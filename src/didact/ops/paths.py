@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from didact.errors import ParameterError
-from didact.types import Floats
+from didact.protocols import Points
+from didact.types import Floats, Units
 
-if TYPE_CHECKING:
-    from torch import Tensor
+Ints = NDArray[np.int64]
 
 RULES = ("gauss_legendre", "midpoint", "right")
 
@@ -30,6 +32,129 @@ class Line:
     def __getitem__(self, indices: slice) -> Tensor:
         alphas = self.end.new_tensor(self.alphas[indices])[:, None, None]
         return self.start + alphas * (self.end - self.start)
+
+
+@dataclass(frozen=True, eq=False)
+class OneByOne:
+    """A line for each of some positions, one after the other: points equal to ``end`` but there, between the two."""
+
+    start: Tensor
+    end: Tensor
+    positions: Ints
+    alphas: Floats
+
+    def __len__(self) -> int:
+        return len(self.positions) * len(self.alphas)
+
+    def __getitem__(self, indices: slice) -> Tensor:
+        lines, steps = np.divmod(np.arange(len(self))[indices], len(self.alphas))
+        where = self.positions[lines]
+        alphas = self.end.new_tensor(self.alphas[steps])[:, None]
+        points = self.end.repeat(len(where), 1, 1)
+        points[np.arange(len(where)), where] = self.start[where] + alphas * (self.end - self.start)[where]
+        return points
+
+
+@dataclass(frozen=True, eq=False)
+class OwnPosition:
+    """Weights for ``OneByOne``: those of the line at the position that moves, 0 elsewhere: (k, tokens, 1)."""
+
+    lines: OneByOne
+    weights: Floats
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def __getitem__(self, indices: slice) -> Tensor:
+        lines, steps = np.divmod(np.arange(len(self))[indices], len(self.weights))
+        end = self.lines.end
+        made = end.new_zeros(len(steps), len(end), 1)
+        made[np.arange(len(steps)), self.lines.positions[lines], 0] = end.new_tensor(self.weights[steps])
+        return made
+
+
+@dataclass(frozen=True, eq=False)
+class Noisy:
+    """Points round ``centre``, normal noise added at some positions.
+
+    Each point is drawn from a seed of its own, so that any of them can be made without the others.
+    """
+
+    centre: Tensor
+    positions: Ints
+    deviation: float
+    seeds: Ints
+
+    def __len__(self) -> int:
+        return len(self.seeds)
+
+    def __getitem__(self, indices: slice) -> Tensor:
+        seeds = self.seeds[indices]
+        points = self.centre.repeat(len(seeds), 1, 1)
+        shape = (len(self.positions), self.centre.shape[-1])
+        for point, seed in zip(points, seeds, strict=True):
+            noise = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
+            point[self.positions] += torch.from_numpy(noise).to(point) * self.deviation
+        return points
+
+
+@dataclass(frozen=True, eq=False)
+class Towards:
+    """Points at alpha k of the way from each of many starts to their one end."""
+
+    ways: Ways
+    alphas: Floats
+
+    def __len__(self) -> int:
+        return len(self.alphas)
+
+    def __getitem__(self, indices: slice) -> Tensor:
+        ways = self.ways[indices]
+        return self.ways.end - (1 - ways.new_tensor(self.alphas[indices])[:, None, None]) * ways
+
+
+@dataclass(eq=False)
+class Ways:
+    """Differences end - start k.
+
+    Where they are both the way to a point and its weight, they are asked for twice in a row: the second time they are
+    handed out as they were made for the first, and forgotten.
+    """
+
+    starts: Points
+    end: Tensor
+    _made: tuple[slice, Tensor] | None = None
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, indices: slice) -> Tensor:
+        known, self._made = self._made, None
+        if known is not None and known[0] == indices:
+            return known[1]
+        self._made = indices, self.end - self.starts[indices]
+        return self._made[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Followed:
+    """Points, and one more after them."""
+
+    points: Points
+    last: Tensor
+
+    def __len__(self) -> int:
+        return len(self.points) + 1
+
+    def __getitem__(self, indices: slice) -> Tensor:
+        start, stop, _ = indices.indices(len(self))
+        parts = [self.points[start : min(stop, len(self.points))]] if start < len(self.points) else []
+        return torch.cat([*parts, *([self.last[None]] if stop == len(self) else [])])
+
+
+def covered(units: Units) -> Ints:
+    """The token positions that belong to a unit, in order."""
+    return np.array(sorted(position for own in units.positions for position in own), dtype=np.int64)
 
 
 def single(point: Tensor) -> Line:

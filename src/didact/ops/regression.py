@@ -27,20 +27,3 @@ def weighted_ridge(rows: NDArray[Any], values: Floats, weights: Floats, alpha: f
     constant = spread <= 1e-24 * (1 + mean_y**2)  # what rounding leaves of no spread at all
     fit = 1.0 if constant else 1.0 - residual / spread
     return coefficients, mean_y - float(mean_x @ coefficients), fit
-
-
-def shapley_values(rows: NDArray[Any], values: Floats, weights: Floats, empty: float, full: float) -> Floats:
-    """Least squares under the constraint that the coefficients add up to ``full - empty``.
-
-    The constraint removes the last unknown: with d = full - empty, fit y - empty - z_n d on z_i - z_n.
-    """
-    n = rows.shape[1]
-    if n == 1:
-        return np.array([full - empty])
-    z = rows.astype(np.float64)
-    last = z[:, -1]
-    design = z[:, :-1] - last[:, None]
-    response = values - empty - last * (full - empty)
-    root = np.sqrt(weights / weights.max())
-    head = np.linalg.lstsq(design * root[:, None], response * root, rcond=None)[0]
-    return np.append(head, full - empty - head.sum())

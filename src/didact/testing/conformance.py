@@ -20,10 +20,14 @@ from didact.models.load import load_model
 from didact.models.text import TextModel
 from didact.protocols import Explainer, Model
 from didact.testing.tiny import TEXTS, keyword_predict, tiny_model
-from didact.types import Card, Example, Explanation
+from didact.types import Card, Example, Explanation, Span
 
 CASES = ("bert", "distilbert", "roberta", "black_box")
-SAMPLE = (TEXTS[0], "An unforgettable evening - good, warm, good!", TEXTS[3])
+SAMPLE = (
+    Example(TEXTS[0], rationale=(Span(8, 17), Span(30, 40))),
+    Example("An unforgettable evening - good, warm, good!", rationale=(Span(27, 31),)),
+    Example(TEXTS[3], rationale=()),
+)
 
 Check = Callable[[Explainer, Model], None]
 
@@ -68,10 +72,10 @@ def refuses_what_it_cannot(explainer: Explainer, model: Model) -> None:
 
 def finite_one_per_unit(explainer: Explainer, model: Model) -> None:
     """One finite score per unit, and units that are the source's own words."""
-    for text, found in zip(SAMPLE, explainer.explain(model, list(SAMPLE)), strict=True):
+    for example, found in zip(SAMPLE, explainer.explain(model, list(SAMPLE)), strict=True):
         assert len(found.scores) == len(found.units) > 0
         assert np.isfinite(found.array).all()
-        assert all(piece in text for piece in found.units.texts)
+        assert all(piece in example.text for piece in found.units.texts)
 
 
 def specials_never_scored(explainer: Explainer, model: Model) -> None:
@@ -86,8 +90,8 @@ def specials_never_scored(explainer: Explainer, model: Model) -> None:
 def batch_of_one_equals_many(explainer: Explainer, model: Model) -> None:
     """What else is in the batch changes nothing."""
     together = explainer.explain(model, list(SAMPLE))
-    for text, found in zip(SAMPLE, together, strict=True):
-        (alone,) = explainer.explain(model, [text])
+    for example, found in zip(SAMPLE, together, strict=True):
+        (alone,) = explainer.explain(model, [example])
         np.testing.assert_allclose(alone.array, found.array, rtol=1e-3, atol=1e-4)
 
 
@@ -140,10 +144,10 @@ def prediction_is_plain(explainer: Explainer, model: Model) -> None:
     (found,) = explainer.explain(model, [SAMPLE[0]])
     if isinstance(model, TextModel):
         with torch.inference_mode():
-            encoded = model.tokenizer(SAMPLE[0], return_tensors="pt")
+            encoded = model.tokenizer(SAMPLE[0].text, return_tensors="pt")
             plain = model.hf(**encoded).logits[0].softmax(-1).tolist()
     else:
-        plain = keyword_predict([SAMPLE[0]])[0].tolist()
+        plain = keyword_predict([SAMPLE[0].text])[0].tolist()
     np.testing.assert_allclose(found.prediction.probabilities, plain, atol=1e-6)
     assert found.target.index == int(np.argmax(plain))
 
@@ -186,7 +190,7 @@ def pairs(explainer: Explainer, model: Model) -> None:
     """A pair is explained in both its texts."""
     assert isinstance(model, TextModel)
     both = load_model((model.hf, model.tokenizer), inputs="pair")
-    (found,) = explainer.explain(both, [Example(TEXTS[0], TEXTS[1])])
+    (found,) = explainer.explain(both, [Example(TEXTS[0], TEXTS[1], rationale=(Span(8, 17), Span(12, 16, 1)))])
     assert {span.field for span in found.units.spans} == {0, 1}
     assert len(found.scores) == len(found.units)
 
@@ -254,7 +258,9 @@ class _Narrow:
     )
     BY_NEED: ClassVar = {
         "differentiable": frozenset({"embed", "gradients", "outputs", "read"}),
-        "attentive": frozenset({"attention"}),
+        "attentive": frozenset({"attention", "attention_times_gradient", "reads"}),
+        "hidden": frozenset({"hidden_gradients"}),
+        "layered": frozenset({"trace"}),
     }
 
     def __init__(self, model: Model, needs: frozenset[str]) -> None:

@@ -1,0 +1,117 @@
+"""Evaluating in rounds: what several methods share that decide by the answers so far what to ask next."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from didact.attribution.base import Outcome
+from didact.ops.coalitions import Bools
+from didact.ops.shapley import ShapleyEstimate, exact_fit
+from didact.protocols import Model
+from didact.types import Floats, Keep, Target, Units
+
+Fit = Callable[[Bools, Floats, float], ShapleyEstimate]
+
+
+class Job(ABC):
+    """The work on one example: which variants to evaluate next, and what became of them."""
+
+    @abstractmethod
+    def wanted(self) -> Keep:
+        """Keep masks of the next round; no rows when done."""
+
+    @abstractmethod
+    def take(self, values: Floats) -> None:
+        """The target under each of the wanted masks."""
+
+    @abstractmethod
+    def outcome(self) -> Outcome:
+        """The result, once nothing more is wanted."""
+
+
+def in_rounds(
+    model: Model, units: Sequence[Units], targets: Sequence[Target], jobs: Sequence[Job], absence: str | None
+) -> list[Outcome]:
+    """Do the jobs side by side: in each round all that are unfinished share one call of the model."""
+    while True:
+        keep = [job.wanted() for job in jobs]
+        open_ = [number for number, rows in enumerate(keep) if len(rows)]
+        if not open_:
+            return [job.outcome() for job in jobs]
+        values = model.score([units[i] for i in open_], [targets[i] for i in open_], [keep[i] for i in open_], absence)
+        for number, own in zip(open_, values, strict=True):
+            jobs[number].take(own)
+
+
+class Estimation(Job):
+    """Shapley values from a list of coalitions, evaluated until the errors are small enough or the list ends.
+
+    Args:
+        coalitions: all that may be evaluated (m, n), in order, without the full and the empty one.
+        stages: how many of them are known after each round, rising.
+        tolerance: the largest standard error to stop at; None to evaluate all in one round.
+    """
+
+    def __init__(self, coalitions: Bools, stages: Sequence[int], tolerance: float | None) -> None:
+        n = coalitions.shape[1]
+        self.rows = np.concatenate([np.ones((1, n), dtype=np.bool_), np.zeros((1, n), dtype=np.bool_), coalitions])
+        self.stages = [2 + stage for stage in stages] if tolerance is not None else [len(self.rows)]
+        self.tolerance = tolerance
+        self.values: Floats = np.zeros(0)
+        self.found: ShapleyEstimate | None = None
+
+    @abstractmethod
+    def estimate(self, full: float, empty: float, values: Floats) -> ShapleyEstimate:
+        """Values and errors from the first coalitions' answers; no errors where they cannot be told."""
+
+    def wanted(self) -> Keep:
+        """The coalitions up to the next stage."""
+        return self.rows[len(self.values) : self.stages[0]] if self.stages else self.rows[:0]
+
+    def take(self, values: Floats) -> None:
+        """Estimate anew, and stop when that is good enough."""
+        self.values = np.concatenate([self.values, values])
+        self.stages = self.stages[1:]
+        if not self.stages or self.tolerance is not None:
+            full, empty = float(self.values[0]), float(self.values[1])
+            self.found = self.estimate(full, empty, self.values[2:])
+            if self.tolerance is not None and len(self.found.errors) and self.found.errors.max() <= self.tolerance:
+                self.stages = []
+
+    def outcome(self) -> Outcome:
+        """Scores that add up to full - empty, and their errors."""
+        if self.found is None:
+            raise RuntimeError("asked for the outcome before the last round")
+        full, empty = float(self.values[0]), float(self.values[1])
+        values, errors = self.found
+        details = {"base_value": empty}
+        if len(errors):
+            details |= {"max_standard_error": float(errors.max()), "mean_standard_error": float(errors.mean())}
+        return Outcome(values, full, details, errors, forwards=len(self.values) + 1)
+
+
+class Pairs(Estimation):
+    """Shapley values from pairs of complementary coalitions; exact when they are all there are."""
+
+    def __init__(self, pairs: Bools, fit: Fit, tolerance: float | None) -> None:
+        self.pairs = pairs
+        self.fit = fit
+        both = np.stack([pairs, ~pairs], axis=1).reshape(-1, pairs.shape[1])  # a pair side by side
+        super().__init__(both, [2 * stage for stage in growing(2 * pairs.shape[1], len(pairs))], tolerance)
+
+    def estimate(self, full: float, empty: float, values: Floats) -> ShapleyEstimate:
+        """Fit the differences."""
+        pairs = self.pairs[: len(values) // 2]
+        complete = len(pairs) == (1 << (pairs.shape[1] - 1)) - 1
+        return (exact_fit if complete else self.fit)(pairs, values[0::2] - values[1::2], full - empty)
+
+
+def growing(first: int, last: int) -> list[int]:
+    """Stages from ``first`` to ``last``, each half as large again as the one before."""
+    stages = [min(first, last)]
+    while stages[-1] < last:
+        stages.append(min(last, stages[-1] + (stages[-1] + 1) // 2))
+    return stages

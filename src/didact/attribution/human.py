@@ -1,0 +1,64 @@
+"""Human: the rationale that came with the example, as an explanation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from didact.attribution.base import Attribution, Outcome, register
+from didact.errors import InputError
+from didact.protocols import Model
+from didact.types import Card, Cost, Floats, Target, Units
+
+
+@register(
+    Card(
+        name="human",
+        family="control",
+        summary="The example's own human rationale: 1 inside it, 0 elsewhere.",
+        reference="control; Zaidan, Eisner and Piatko 2007 (rationales)",
+        cost="1 forward (the prediction)",
+        signed=False,
+        needs_rationale=True,
+    )
+)
+@dataclass(frozen=True, kw_only=True)
+class Human(Attribution):
+    """1 for every unit that a span of the rationale overlaps.
+
+    It knows the text and its gold label but not the model, so it is the ceiling for plausibility and a control for
+    faithfulness. Examples carry a rationale in ``Example.rationale`` (field "rationale" of a .jsonl file).
+
+    Example:
+        >>> import didact
+        >>> review = didact.Example("A dull plot.", rationale=(didact.Span(2, 6),))
+        >>> didact.explain(review, method="human").scores  # doctest: +SKIP
+        (0.0, 1.0, 0.0, 0.0)
+    """
+
+    def attribute(self, model: Model, units: Sequence[Units], targets: Sequence[Target]) -> list[Outcome]:
+        """Read the rationales off the examples."""
+        return [Outcome(_overlap(unit), None) for unit in units]
+
+    def cost(self, units: Units) -> Cost:
+        """Only the plain prediction."""
+        return Cost(forwards=1)
+
+
+def _overlap(units: Units) -> Floats:
+    example = units.example
+    if example.rationale is None:
+        name = f"{example.id}: " if example.id is not None else ""
+        raise InputError(
+            f"the example {name}{example.text!r:.60} has no human rationale; give one as Example(..., rationale=spans) "
+            "or in the field 'rationale' of a .jsonl file, or use another method"
+        )
+    return np.array(
+        [
+            any(span.field == u.field and span.start < u.end and u.start < span.end for span in example.rationale)
+            for u in units.spans
+        ],
+        dtype=np.float64,
+    )

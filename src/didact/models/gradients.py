@@ -1,0 +1,127 @@
+"""Gradients of many examples at many points of their embedding spaces, in batches of one token budget."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from didact.meter import count
+from didact.models.planner import Budget, run
+from didact.protocols import Points
+from didact.types import Floats
+
+Ints = NDArray[np.int64]
+
+Value = Callable[[Ints, Tensor], Tensor]
+"""The explained numbers (rows,) of these examples (rows,) at these padded embeddings (rows, width, dim)."""
+
+# A graph holds the activations of all layers, a plain pass those of one: fewer tokens may go through at once. In a
+# BERT-base 1024 tokens of a graph take half a gigabyte, so the 4096 left of a GPU's budget take about two.
+CPU_SHARE, GPU_SHARE = 2, 16
+
+
+class PointRows:
+    """The points of all examples as numbered rows, made when their batch is due.
+
+    Args:
+        points: the points of each example.
+        sizes: the tokens of each example.
+    """
+
+    def __init__(self, points: Sequence[Points], sizes: Sequence[int]) -> None:
+        self.points = points
+        self.sizes = sizes
+        counts = [len(own) for own in points]
+        self.starts: Ints = np.cumsum([0, *counts])
+        self.owner: Ints = np.repeat(np.arange(len(points)), counts)
+        self.step: Ints = np.arange(len(self.owner)) - self.starts[self.owner]
+        self.lengths: Ints = np.array(sizes, dtype=np.int64)[self.owner]
+
+    def parts(self, rows: Ints) -> Iterator[tuple[int, slice, slice]]:
+        """The examples in a batch of the planner's: which one, its rows in the batch, and the points these are."""
+        owners = self.owner[rows]
+        cuts = [0, *(np.flatnonzero(np.diff(owners)) + 1).tolist(), len(rows)]
+        for begin, end in itertools.pairwise(cuts):
+            first = int(self.step[rows[begin]])
+            yield int(owners[begin]), slice(begin, end), slice(first, first + end - begin)
+
+    def vectors(self, rows: Ints) -> Tensor:
+        """Embeddings of a batch, padded to its first row: (rows, width, dim)."""
+        width = int(self.lengths[rows[0]])
+        made = [self.points[i][steps] for i, _, steps in self.parts(rows)]
+        return torch.cat([nn.functional.pad(own, (0, 0, 0, width - own.shape[1])) for own in made]).detach()
+
+    def split(self, values: Floats) -> list[Floats]:
+        """Values per row -> values per example."""
+        return [values[start:end] for start, end in itertools.pairwise(self.starts)]
+
+
+def weighted_gradients(
+    rows: PointRows, weights: Sequence[Floats | Points], value: Value, budget: Budget, pads: bool
+) -> list[tuple[Floats, Tensor]]:
+    """Values at all points, and the sum over the weighted ones of weight times gradient (tokens, dim).
+
+    Weights are numbers, or tensors made when needed that multiply the gradients (k, tokens, dim) of a run of points.
+    They belong to an example's first points; what comes after them is evaluated and not differentiated.
+    """
+    values = np.zeros(len(rows.owner))
+    sums: list[Tensor | None] = [None] * len(weights)
+
+    def differentiate(batch: Ints) -> None:
+        at = rows.vectors(batch).requires_grad_(True)
+        found = value(rows.owner[batch], at)
+        (gradient,) = torch.autograd.grad(found.sum(), at)
+        parts = [(i, _weigh(weights[i], steps, gradient[own, : rows.sizes[i]])) for i, own, steps in rows.parts(batch)]
+        values[batch] = found.detach().double().cpu().numpy()
+        for i, part in parts:
+            known = sums[i]
+            sums[i] = part if known is None else known + part
+
+    def evaluate(batch: Ints) -> None:
+        with torch.no_grad():
+            values[batch] = value(rows.owner[batch], rows.vectors(batch)).double().cpu().numpy()
+
+    weighted = rows.step < np.array([len(own) for own in weights], dtype=np.int64)[rows.owner]
+    works = (("differentiating", weighted, differentiate), ("evaluating", ~weighted, evaluate))
+    for what, chosen, work in works:
+        numbers = np.flatnonzero(chosen)
+        if len(numbers):
+            run(what, rows.lengths[numbers], budget, pads, _renumbered(work, numbers))
+    count(forwards=len(weighted), backwards=int(weighted.sum()), evaluated=len(weighted))
+    return [(own, total) for own, total in zip(rows.split(values), sums, strict=True) if total is not None]
+
+
+def graph_budget(budget: Budget, device: torch.device) -> Budget:
+    """What may go through at once when gradients are taken."""
+    share = GPU_SHARE if device.type == "cuda" else CPU_SHARE
+    return Budget(max(1, budget.tokens // share), budget.rows, budget.fixed)
+
+
+@contextlib.contextmanager
+def frozen(model: nn.Module) -> Iterator[None]:
+    """No gradients for the weights inside the block, so that nothing is kept for them; as it was afterwards."""
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    try:
+        for parameter in trained:
+            parameter.requires_grad_(False)
+        yield
+    finally:
+        for parameter in trained:
+            parameter.requires_grad_(True)
+
+
+def _weigh(weights: Floats | Points, steps: slice, gradient: Tensor) -> Tensor:
+    """Sum over points of weight times gradient: (k, tokens, dim) -> (tokens, dim)."""
+    if isinstance(weights, np.ndarray):
+        return torch.einsum("k,ktd->td", gradient.new_tensor(weights[steps]), gradient)
+    return (weights[steps] * gradient).sum(0)
+
+
+def _renumbered(work: Callable[[Ints], None], numbers: Ints) -> Callable[[Ints], None]:
+    return lambda batch: work(numbers[batch])

@@ -1,0 +1,175 @@
+"""Shapley values from the answers to pairs of complementary coalitions, with standard errors.
+
+Only the difference D(S) = f(S) - f(complement of S) of a pair says anything about Shapley values: the mean of the two
+is the part of f that every unit shares alike. With x = +1 for a unit in S and -1 for one outside, D is an odd function
+of x, and D(all) = f(all) - f(none) is what the values add up to.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from didact.ops.coalitions import Bools, Ints, pair_count, shapley_pair_weights
+from didact.types import Floats
+
+ROUGHNESS = (0.1, 0.5, 1.0, 2.0)
+NOISE = (1e-4, 1e-2, 1.0)
+"""Candidates for the smooth fit, relative to its variance; the likelihood of the first pairs decides."""
+
+DECIDING = 160
+"""Pairs that decide; more would cost time and change little."""
+
+
+class ShapleyEstimate(NamedTuple):
+    """Shapley values and their standard errors, one per unit; no errors where they cannot be told."""
+
+    values: Floats
+    errors: Floats
+
+
+def exact_fit(rows: Bools, differences: Floats, total: float) -> ShapleyEstimate:
+    """From all pairs: the Shapley values themselves."""
+    return ShapleyEstimate(_least_squares(rows, differences, total)[0], np.zeros(rows.shape[1]))
+
+
+def linear_fit(rows: Bools, differences: Floats, total: float) -> ShapleyEstimate:
+    """Least squares under the Shapley kernel, the values adding up to ``total`` (Lundberg and Lee 2017).
+
+    The errors are those of the residuals, each pair on its own (a sandwich with the leverage taken out), less what is
+    certain because a size has been drawn in full.
+    """
+    values, influence = _least_squares(rows, differences, total)
+    return ShapleyEstimate(values, np.sqrt(_share_unseen(rows) @ influence**2))
+
+
+def smooth_fit(rows: Bools, differences: Floats, total: float) -> ShapleyEstimate:
+    """Shapley values of the smoothest function through the answers, as a Gaussian process understands it.
+
+    The prior covariance of D(x) and D(y) is sinh(sum_i a_i x_i y_i): the odd part of a product over the units, so that
+    interactions of every odd order are possible and higher ones less likely. a_i grows with what unit i does when it
+    is the only one present or the only one absent; units that do nothing there are not expected to interact. Values
+    and errors are mean and deviation of the Shapley values, a linear function of D, given the answers.
+
+    Args:
+        rows: pairs, the n single units first.
+        differences: D of each.
+        total: D of all units.
+    """
+    n = rows.shape[1]
+    x = np.concatenate([np.ones((1, n)), 2.0 * rows - 1])
+    y = np.concatenate([[total], differences])
+    alone = np.abs(differences[:n] + total) / 2  # mean of "only i present" and "only i absent"
+    reach = alone / (alone.max() or 1.0) + 0.05
+    reach /= reach.sum()
+    first = slice(0, DECIDING + 1)
+    roughness, noise = _likeliest(x[first], y[first], reach)
+    share = _shares(reach, roughness)
+    covariance = _covariance(x, x, share)
+    functional, prior = _shapley_of_kernel(x, share)
+    inverse = np.linalg.inv(covariance + np.diag(_noise(len(y), noise)))
+    variance = float(y @ inverse @ y) / len(y)
+    values = functional.T @ inverse @ y
+    unexplained = prior - np.einsum("mi,mk,ki->i", functional, inverse, functional, optimize=True)
+    errors = np.sqrt(variance * np.maximum(unexplained, 0.0))
+    return ShapleyEstimate(values + (total - values.sum()) / n, errors)
+
+
+def mean_contributions(orders: Ints, values: Floats, empty: float, full: float) -> ShapleyEstimate:
+    """What each unit adds when units arrive one by one, averaged over pairs of orders.
+
+    Args:
+        orders: (pairs, 2, n).
+        values: the target of the n - 1 coalitions that each order passes through, (pairs, 2, n - 1).
+        empty: the target before the first unit.
+        full: the target after the last.
+
+    Returns:
+        Means, and their standard errors from the spread of the pairs; no errors for a single pair.
+    """
+    ends = (*orders.shape[:2], 1)
+    chain = np.concatenate([np.full(ends, empty), values, np.full(ends, full)], axis=2)
+    gains = np.zeros(orders.shape)
+    np.put_along_axis(gains, orders, np.diff(chain, axis=2), axis=2)
+    each = gains.mean(axis=1)  # (pairs, n)
+    count = len(each)
+    errors = each.std(axis=0, ddof=1) / np.sqrt(count) if count > 1 else np.zeros(0)
+    return ShapleyEstimate(each.mean(axis=0), errors)
+
+
+def _least_squares(rows: Bools, differences: Floats, total: float) -> tuple[Floats, Floats]:
+    """The constrained solution (n,), and the pull of each pair on it (m, n): its part of the estimate's deviation."""
+    n = rows.shape[1]
+    if n == 1:
+        return np.array([total]), np.zeros((0, 1))
+    x = 2.0 * rows - 1
+    centre = np.eye(n) - 1 / n  # the constraint leaves the directions that add up to nothing
+    weights = shapley_pair_weights(rows)
+    weights = weights / weights.max()
+    design = (x @ centre) * np.sqrt(weights)[:, None]
+    response = (differences - x.sum(axis=1) * total / n) * np.sqrt(weights)
+    bread = np.linalg.pinv(design, rcond=1e-10)  # (n, m)
+    free = centre @ bread @ response
+    residual = response - design @ free
+    leverage = np.einsum("mi,im->m", design, bread)
+    influence: Floats = (bread * (residual / np.maximum(1 - leverage, 0.05))).T
+    return free + total / n, influence
+
+
+def _share_unseen(rows: Bools) -> Floats:
+    """Which share of the coalitions of a row's size has not been drawn; 1 everywhere when a size is missing."""
+    n = rows.shape[1]
+    sizes = rows.sum(axis=1)
+    counts = np.bincount(sizes, minlength=n // 2 + 1)
+    if (counts[1 : n // 2 + 1] == 0).any():
+        return np.ones(len(rows))
+    return np.array([1 - int(counts[size]) / pair_count(n, size) for size in sizes.tolist()])
+
+
+def _likeliest(x: Floats, y: Floats, reach: Floats) -> tuple[float, float]:
+    best = (-np.inf, ROUGHNESS[0], NOISE[0])
+    for roughness in ROUGHNESS:
+        covariance = _covariance(x, x, _shares(reach, roughness))
+        for noise in NOISE:
+            lower = np.linalg.cholesky(covariance + np.diag(_noise(len(y), noise)))
+            misfit = float(np.sum(np.linalg.solve(lower, y) ** 2))
+            fit = -0.5 * len(y) * np.log(max(misfit, 1e-300)) - float(np.log(np.diag(lower)).sum())
+            best = max(best, (fit, roughness, noise))
+    return best[1], best[2]
+
+
+def _shares(reach: Floats, roughness: float) -> Floats:
+    """The weight of unit i in the product: tanh a_i."""
+    return np.minimum(roughness * reach, 0.9)
+
+
+def _noise(count: int, noise: float) -> Floats:
+    """What the pairs may deviate by; the total, which comes first, may not."""
+    return np.concatenate([[1e-8], np.full(count - 1, noise)])
+
+
+def _covariance(x: Floats, y: Floats, share: Floats) -> Floats:
+    """sinh(sum a x y) over its largest value, which it has at x = y."""
+    reach = np.arctanh(share)
+    found: Floats = np.sinh((x * reach) @ y.T) / np.sinh(reach.sum())
+    return found
+
+
+def _shapley_of_kernel(x: Floats, share: Floats) -> tuple[Floats, Floats]:
+    """Shapley values of the covariance as a function of one point (m, n), and of both (n,).
+
+    Up to a constant the covariance is the odd part of the product of 1 + share_i x_i y_i. The Shapley value of a unit
+    in a product is the mean over g = -1 .. 1 of what it does when the x of every other unit is g on average.
+    """
+    reach = np.arctanh(share)
+    constant = float(np.exp(-0.5 * np.log1p(-(share**2)).sum()) / np.sinh(reach.sum()))
+    nodes, weights = np.polynomial.legendre.leggauss(10)
+    functional = np.zeros_like(x)
+    for node, weight in zip(nodes, weights / 2, strict=True):
+        factors = 1 + node * share * x
+        functional += weight * factors.prod(axis=1, keepdims=True) / factors
+    both = np.outer(nodes, nodes).ravel()
+    factors = 1 + both[:, None] * share
+    others = np.outer(weights, weights).ravel() / 4 @ (factors.prod(axis=1, keepdims=True) / factors)
+    return constant * share * x * functional, constant * share * others

@@ -1,0 +1,89 @@
+"""Shapley sampling against Shapley values from their definition: exact, unbiased, and with honest errors."""
+
+import numpy as np
+import pytest
+
+from didact.attribution.shapley_sampling import ShapleySampling
+from didact.meter import metered
+from didact.models.load import load_model
+from didact.testing.tiny import TEXTS
+from tests.reference.plain import text_model
+from tests.reference.test_kernel_shap import (
+    INTERACTING,
+    by_permutations,
+    by_subsets,
+    interacting,
+    masked_game,
+    text_game,
+)
+
+
+def black_box() -> object:
+    return load_model(interacting, labels=("negative", "positive"))
+
+
+@pytest.mark.parametrize("scale", ["logit", "probability"])
+def test_all_coalitions_give_exact_shapley_values_of_a_transformer(scale: str) -> None:
+    model = text_model("bert")
+    (found,) = ShapleySampling(samples=254, scale=scale).explain(model, [TEXTS[0]])
+    n = len(found.units)
+    assert n in (7, 8)
+    game = masked_game(model, TEXTS[0], found.target.index, scale)
+    np.testing.assert_allclose(found.array, by_subsets(game, n), atol=1e-5)
+    assert not any(found.errors)
+
+
+@pytest.mark.parametrize("text", ["good", "not good", "dull but not worse"])
+def test_few_words_down_to_one_equal_the_mean_over_all_orders(text: str) -> None:
+    (found,) = ShapleySampling().explain(black_box(), [text], ["positive"])
+    np.testing.assert_allclose(found.array, by_permutations(text_game(text, interacting), len(text.split())), atol=1e-9)
+
+
+def test_drawn_orders_are_unbiased_and_their_errors_are_their_spread() -> None:
+    n = len(INTERACTING.split())
+    exact = by_subsets(text_game(INTERACTING, interacting), n)
+    model = black_box()
+    runs = [ShapleySampling(samples=130, seed=seed).explain(model, [INTERACTING], [1])[0] for seed in range(100)]
+    values = np.array([run.scores for run in runs])
+    spread = values.std(axis=0, ddof=1)
+    assert spread.max() > 0.01
+    assert (np.abs(values.mean(axis=0) - exact) <= 4 * spread / 10 + 1e-12).all()
+    said = np.sqrt(np.mean([np.square(run.errors) for run in runs], axis=0))
+    np.testing.assert_allclose(said[spread > 0] / spread[spread > 0], 1, atol=0.35)
+
+
+def test_every_run_adds_up_and_a_word_without_effect_gets_nothing() -> None:
+    (found,) = ShapleySampling(samples=60).explain(black_box(), [INTERACTING], [1])
+    game = text_game(INTERACTING, interacting)
+    everything = max(game, key=len)
+    assert sum(found.scores) == pytest.approx(game[everything] - game[frozenset()], abs=1e-12)
+    scores = dict(zip(found.units.texts, found.scores, strict=True))
+    assert scores["avoid"] == scores["or"] == 0.0
+
+
+@pytest.mark.parametrize("samples", [40, 130, 400])
+def test_no_coalition_is_evaluated_twice_and_the_budget_is_kept(samples: int) -> None:
+    method = ShapleySampling(samples=samples)
+    with metered() as meter:
+        (found,) = method.explain(black_box(), [INTERACTING], [1])
+    assert meter.forwards == meter.evaluated == method.cost(found.units).forwards <= samples + 3
+
+
+def test_it_stops_at_the_wanted_precision() -> None:
+    model = black_box()
+    long = INTERACTING + " and then not dull but warm"
+    loose = ShapleySampling(samples=4000, tolerance=0.1)
+    with metered() as meter:
+        found = loose.explain(model, [long, "not good", INTERACTING], [1, 1, 1])
+    assert sum(one.cost.forwards for one in found) == meter.forwards
+    assert max(found[0].errors) <= 0.1
+    assert found[0].cost.forwards < loose.cost(found[0].units).forwards / 2
+    (alone,) = loose.explain(model, [long], [1])
+    assert alone.scores == found[0].scores
+
+
+def test_a_budget_below_one_pair_of_orders_takes_one_and_states_no_errors() -> None:
+    (found,) = ShapleySampling(samples=4).explain(black_box(), [INTERACTING], [1])
+    assert found.errors == ()
+    assert "max_standard_error" not in found.details
+    assert found.cost.forwards == 2 * len(found.units) - 2 + 3
