@@ -8,14 +8,17 @@ afterwards, also on failure, it uses again what it used before. Models that do n
 from __future__ import annotations
 
 import contextlib
+import functools
+import sys
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AttentionInterface, PreTrainedModel
-from transformers.masking_utils import AttentionMaskInterface, eager_mask
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 NAME = "didact_observed"
 
@@ -36,12 +39,19 @@ def observed(model: PreTrainedModel, observer: Observer) -> Iterator[None]:
     before = _implementations(model)
     token = _OBSERVER.set(observer)
     try:
+        if "transformers.modeling_utils" in sys.modules:  # whoever has a model of Transformers' has loaded it
+            _register()
         model.set_attn_implementation(NAME)
         yield
     finally:
         for config, implementation in before:
             config._attn_implementation_internal = implementation
         _OBSERVER.reset(token)
+
+
+def is_observed() -> bool:
+    """Whether somebody watches attention now."""
+    return _OBSERVER.get() is not None
 
 
 def attend(  # noqa: PLR0913 - the signature is Transformers'
@@ -81,7 +91,8 @@ def attend(  # noqa: PLR0913 - the signature is Transformers'
 def _implementations(model: PreTrainedModel) -> list[tuple[Any, Any]]:
     """Every config inside the model with the attention implementation it names now."""
     found: dict[int, Any] = {}
-    waiting = [module.config for module in model.modules() if isinstance(module, PreTrainedModel)]
+    configs: list[Any] = [getattr(module, "config", None) for module in model.modules()]
+    waiting = [config for config in configs if hasattr(config, "_attn_implementation_internal")]
     while waiting:
         config = waiting.pop()
         if id(config) not in found:
@@ -90,5 +101,11 @@ def _implementations(model: PreTrainedModel) -> list[tuple[Any, Any]]:
     return [(config, config._attn_implementation_internal) for config in found.values()]
 
 
-AttentionInterface.register(NAME, attend)
-AttentionMaskInterface.register(NAME, eager_mask)
+@functools.cache
+def _register() -> None:
+    """Make our attention known to Transformers."""
+    from transformers import AttentionInterface
+    from transformers.masking_utils import AttentionMaskInterface, eager_mask
+
+    AttentionInterface.register(NAME, attend)
+    AttentionMaskInterface.register(NAME, eager_mask)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from didact.models.attention import goes_through_interface, observed
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 def maps_times_gradient(

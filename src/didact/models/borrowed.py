@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 
 from torch import nn
-from transformers.utils import logging
 
 
 @contextlib.contextmanager
@@ -25,6 +25,11 @@ def borrowed(model: nn.Module) -> Iterator[None]:
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """No bars and advice of Transformers' own inside the block; what the user had set comes back."""
+    if "transformers" not in sys.modules:
+        yield
+        return
+    from transformers.utils import logging
+
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     try:
         logging.set_verbosity_error()

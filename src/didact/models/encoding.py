@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from transformers import PreTrainedTokenizerBase
 
 from didact.errors import InputError
 from didact.ops.units import TokenSpan, group_words
 from didact.types import Example, Level, Span, Units
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 Ints = NDArray[np.int64]
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from didact.models.attention import goes_through_interface
 from didact.models.borrowed import quiet
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 _TOLERANCE = 1e-5
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from didact.meter import count
 from didact.models.gradients import Ints, PointRows, Value
 from didact.models.planner import Budget, run
 from didact.protocols import Visit
 from didact.types import Floats
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 def hidden_layers(model: PreTrainedModel) -> nn.ModuleList | None:

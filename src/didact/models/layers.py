@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import PreTrainedModel
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 Activation = Callable[[Tensor], Tensor]
 
@@ -262,6 +264,7 @@ def _norm(module: Any) -> Norm:
 
 _READERS: dict[str, Callable[[Any], tuple[list[Layer], Head]]] = {
     "BertForSequenceClassification": _bert,
+    "NativeBert": _bert,
     "RobertaForSequenceClassification": _roberta,
     "XLMRobertaForSequenceClassification": _roberta,
     "ElectraForSequenceClassification": _electra,

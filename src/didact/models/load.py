@@ -6,22 +6,18 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
-from transformers import (
-    AutoConfig,
-    AutoModelForSequenceClassification,
-    AutoTokenizer,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
 
 from didact.errors import ModelError
 from didact.models.blackbox import BlackBox
 from didact.models.borrowed import quiet
 from didact.models.text import Inputs, TextModel
 from didact.protocols import Model
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 DEFAULT = "default"
 """Name of the embedded sentiment classifier."""
@@ -56,24 +52,13 @@ def load_model(  # noqa: PLR0913 - the one door, and every option has a default
     """
     if isinstance(source, (TextModel, BlackBox)):
         return source
-    if isinstance(source, (str, Path)):
-        network, tokenizer = _read(str(source), _device(device), trust_remote_code)
-    elif _is_model_and_tokenizer(source):
-        network, tokenizer = source  # type: ignore[misc]
-        _stays(network, device)
-    elif _is_pipeline(source):
-        network, tokenizer = _from_pipeline(source)
-        _stays(network, device)
-    elif isinstance(source, PreTrainedModel):
-        raise ModelError("a model alone cannot read text; give (model, tokenizer)")
-    elif callable(source):
+    if callable(source) and not _is_network(source) and not _is_pipeline(source):
         return BlackBox(_as_predict(source), labels=labels)
+    if source == DEFAULT:
+        network, tokenizer = _read_embedded(_device(device))
     else:
-        raise ModelError(
-            f"cannot load a model from {type(source).__name__}; allowed: a Hub id or directory, (model, tokenizer), a "
-            "text-classification pipeline, or a function from a list of texts to probabilities"
-        )
-    _check(network, tokenizer)
+        network, tokenizer = _obtain(source, device, trust_remote_code)
+        _check(network, tokenizer)
     return TextModel(
         network,
         tokenizer,
@@ -89,13 +74,34 @@ def embedded_path() -> Path:
     return Path(str(files("didact.embedded"))) / "sentiment"
 
 
+def _obtain(source: object, device: str | None, trust: bool) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Network and tokenizer from any of the forms that have them."""
+    if isinstance(source, (str, Path)):
+        return _read(str(source), _device(device), trust)
+    if _is_network(source):
+        raise ModelError("a model alone cannot read text; give (model, tokenizer)")
+    if _is_model_and_tokenizer(source):
+        network, tokenizer = source  # type: ignore[misc]
+    elif _is_pipeline(source):
+        network, tokenizer = _from_pipeline(source)
+    else:
+        raise ModelError(
+            f"cannot load a model from {type(source).__name__}; allowed: a Hub id or directory, (model, tokenizer), a "
+            "text-classification pipeline, or a function from a list of texts to probabilities"
+        )
+    _stays(network, device)
+    return network, tokenizer
+
+
 def _read(name: str, device: torch.device, trust: bool) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    path = embedded_path() if name == DEFAULT else Path(name)
-    place = str(path) if name == DEFAULT or path.exists() else name
+    path = Path(name)
+    place = str(path) if path.exists() else name
     if path.is_dir() and not (path / "config.json").is_file():
         raise ModelError(f"the directory {name} holds no model: there is no config.json in it")
     if path.is_file():
         raise ModelError(f"{name} is a file; give the directory that holds config.json and model.safetensors")
+    from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
+
     try:
         config = AutoConfig.from_pretrained(place, trust_remote_code=trust)
         _check_head(name, config)
@@ -109,9 +115,17 @@ def _read(name: str, device: torch.device, trust: bool) -> tuple[PreTrainedModel
     if report["missing_keys"]:
         missing = ", ".join(sorted(report["missing_keys"])[:3])
         raise ModelError(f"the weights of {name!r} lack {missing}: it was not trained as a text classifier")
-    if name == DEFAULT:
-        network.name_or_path = "didact/sentiment (embedded)"
     return network.to(device).eval(), tokenizer
+
+
+def _read_embedded(device: torch.device) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    from transformers import PreTrainedTokenizerFast
+
+    from didact.models.native import NativeBert
+
+    network = NativeBert.from_pretrained(embedded_path())
+    network.name_or_path = "didact/sentiment (embedded)"
+    return cast("PreTrainedModel", network.to(device)), PreTrainedTokenizerFast.from_pretrained(embedded_path())
 
 
 def _check_head(name: str, config: Any) -> None:
@@ -139,14 +153,21 @@ def _from_pipeline(pipeline: Any) -> tuple[PreTrainedModel, PreTrainedTokenizerB
     return pipeline.model, pipeline.tokenizer
 
 
+# Whoever has a model or a pipeline has loaded its module; loading it here would cost everybody else seconds.
+
+
+def _is_network(source: object) -> bool:
+    module = sys.modules.get("transformers.modeling_utils")
+    return module is not None and isinstance(source, module.PreTrainedModel)
+
+
 def _is_pipeline(source: object) -> bool:
-    # Whoever has a pipeline has loaded its module; loading it here would cost everybody else a second at the start.
     module = sys.modules.get("transformers.pipelines.base")
     return module is not None and isinstance(source, module.Pipeline)
 
 
 def _is_model_and_tokenizer(source: object) -> bool:
-    return isinstance(source, tuple) and len(source) == 2 and isinstance(source[0], PreTrainedModel)
+    return isinstance(source, tuple) and len(source) == 2 and _is_network(source[0])
 
 
 def _as_predict(source: object) -> Callable[[list[str]], Any]:
@@ -154,6 +175,8 @@ def _as_predict(source: object) -> Callable[[list[str]], Any]:
 
 
 def _check(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    from transformers import PreTrainedTokenizerBase
+
     if not isinstance(tokenizer, PreTrainedTokenizerBase):
         raise ModelError(f"the second part of (model, tokenizer) must be a tokenizer, got {type(tokenizer).__name__}")
     if not tokenizer.is_fast:

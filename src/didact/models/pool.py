@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from transformers import PreTrainedTokenizerBase
 
 from didact.errors import InputError
 from didact.models.encoding import settings_kept
 from didact.ops.units import word_spans
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 Ints = NDArray[np.int64]
 

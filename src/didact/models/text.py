@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from didact.errors import CapabilityError, InputError, ParameterError
 from didact.meter import count
@@ -40,6 +39,9 @@ from didact.protocols import (
 )
 from didact.provenance import content_hash
 from didact.types import SCALES, Example, Floats, Keep, Level, Prediction, Scale, Target, Units
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 Ints = NDArray[np.int64]
 Inputs = Literal["text", "pair"]

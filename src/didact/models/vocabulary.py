@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from typing import TYPE_CHECKING
 
 from didact.errors import ParameterError
 from didact.models.pool import Ints, token_pool
 from didact.ops.masking import Absence
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 class Vocabulary:
