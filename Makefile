@@ -33,9 +33,10 @@ format: setup  ## what the linter and the formatter can mend by themselves
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 
-bench: $(VENV)/.peers  ## measure the planner, then didact against its peers
-	$(BIN)/python benchmarks/planner.py
-	$(BIN)/python benchmarks/peers.py
+bench: $(VENV)/.peers  ## measure the planner, didact against its peers, and the cold start
+	$(BIN)/python -m benchmarks.planner
+	$(BIN)/python -m benchmarks.peers
+	$(BIN)/python -m benchmarks.startup
 
 clean:  ## remove the virtual environment and caches; runs/ stays
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

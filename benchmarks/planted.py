@@ -1,8 +1,8 @@
 """How well each method finds planted evidence: mean AUC over generated reviews, with the embedded model.
 
 Examples:
-    python benchmarks/planted.py
-    python benchmarks/planted.py --texts 50 --seed 1 --out runs/planted
+    python -m benchmarks.planted
+    python -m benchmarks.planted --texts 50 --seed 1 --out runs/planted
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def table(rows: list[dict[str, str | float]], texts: int, seed: int) -> str:
     lines = [
         "# Who finds planted evidence",
         "",
-        f"Made by `python benchmarks/planted.py --texts {texts} --seed {seed}`: {texts} generated reviews whose",
+        f"Made by `python -m benchmarks.planted --texts {texts} --seed {seed}`: {texts} generated reviews whose",
         "sentiment-bearing words are known (`didact.data.corpus`), explained with the embedded model at each method's",
         "default settings, the planted label as target. AUC: probability that a planted word scores above another",
         "word of its text; 0.5 is chance. Intervals: 95 % bootstrap over texts. The corpus was fixed before any method",

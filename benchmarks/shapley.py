@@ -123,8 +123,8 @@ def reaching(points: Sequence[Point], bar: float) -> float:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__,
-        epilog="examples:\n  python benchmarks/shapley.py --texts 60 --units 12-13\n"
-        "  python benchmarks/shapley.py --texts 200 --units 12-16 --device cuda",
+        epilog="examples:\n  python -m benchmarks.shapley --texts 60 --units 12-13\n"
+        "  python -m benchmarks.shapley --texts 200 --units 12-16 --device cuda",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--texts", type=int, default=60, help="texts of the generated corpus (default 60)")
@@ -234,7 +234,8 @@ def _page(points: Sequence[Point], needed: dict[str, float], record: dict[str, A
         f"Mean absolute error of the Shapley values of {record['texts']} texts of the generated corpus with "
         f"{record['units'][0]} to {record['units'][-1]} words, {record['seeds']} seeds each ({record['rival_seeds']} "
         "of captum's), on the probability of the predicted class of the embedded model; the truth is every coalition. "
-        "Evaluations include the full and the empty text. Made by `benchmarks/shapley.py`.",
+        f"Evaluations include the full and the empty text. Made by `python -m benchmarks.shapley --texts {record['texts']} "
+        f"--units {record['units'][0]}-{record['units'][-1]} --seeds {record['seeds']} --most {budgets[-1]}`.",
         "",
         "![error against evaluations](shapley.svg)",
         "",

@@ -130,9 +130,9 @@ def test_captum_records_and_arrays_of_embeddings(architecture: str) -> None:
     assert found.target.label == "positive"
     assert found.method == "captum"
     if len(found.units) == len(spans):  # no token for a blank alone
-        np.testing.assert_allclose(found.array, scores.detach().numpy()[places], rtol=1e-5)
+        np.testing.assert_allclose(found.array, scores.detach().numpy()[places], rtol=1e-5, atol=1e-6)
     by_offsets = read({"attributions": vectors[:, places], "offsets": spans, "tokens": "kept"}, text, prediction=SAID)
-    np.testing.assert_allclose(by_offsets.array, scores.detach().numpy()[places], rtol=1e-5)
+    np.testing.assert_allclose(by_offsets.array, scores.detach().numpy()[places], rtol=1e-5, atol=1e-6)
     assert by_offsets.units.level == "token"
 
 

@@ -79,7 +79,7 @@ def test_scales_are_the_same_number_seen_differently() -> None:
     keep = [random_masks(units[0], 4)] * 3
     targets = [Target(0, "negative", "log_probability"), Target(0, "negative", "probability"), Target(0, "negative")]
     logs, shares, logits = model.score(units, targets, keep)
-    np.testing.assert_allclose(np.exp(logs), shares, rtol=1e-5)
+    np.testing.assert_allclose(np.exp(logs), shares, rtol=1e-4)
     other = model.score(units[:1], [Target(1, "positive")], keep[:1])[0]
     np.testing.assert_allclose(shares, 1 / (1 + np.exp(other - logits)), rtol=1e-4)
 
@@ -89,7 +89,7 @@ def test_several_labels_at_once_use_a_sigmoid() -> None:
     network.config.problem_type = "multi_label_classification"
     model = load_model((network, tokenizer))
     prediction = model.predict([Example(TEXTS[0])])[0]
-    np.testing.assert_allclose(prediction.probabilities, 1 / (1 + np.exp(-np.array(prediction.outputs))), rtol=1e-5)
+    np.testing.assert_allclose(prediction.probabilities, 1 / (1 + np.exp(-np.array(prediction.outputs))), rtol=1e-4)
     units = model.units([Example(TEXTS[0])])
     full = np.ones((1, len(units[0])), dtype=bool)
     value = model.score(units, [Target(2, "c", "probability")], [full])[0][0]
@@ -132,6 +132,15 @@ def test_batches_keep_the_budget_and_pad_little() -> None:
     assert alike == [[9, 9], [8], [4], [3], [2]]
     alone = [lengths[batch].tolist() for batch in batches(lengths, order, Budget(1), pads=True)]
     assert alone == [[9], [9], [8], [4], [3], [2]]
+
+
+def test_a_batch_is_cut_where_padding_costs_more_than_another_pass() -> None:
+    lengths = np.array([20, 20, 4, 4, 4])
+    order = np.arange(5)
+    cheap = [lengths[batch].tolist() for batch in batches(lengths, order, Budget(1000, fixed=10), pads=True)]
+    assert cheap == [[20, 20], [4, 4, 4]]
+    dear = [lengths[batch].tolist() for batch in batches(lengths, order, Budget(1000, fixed=48), pads=True)]
+    assert dear == [[20, 20, 4, 4, 4]]  # 3 rows x 16 tokens of padding
 
 
 def test_out_of_memory_halves_the_budget_and_goes_on() -> None:

@@ -22,7 +22,7 @@ EXAMPLES = """examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own options."""
     parser.add_argument("--out", type=Path, default=Path("runs/demo"), help="directory (default: runs/demo)")
-    parser.add_argument("--texts", type=int, default=6, metavar="N", help="how many reviews (default: 6)")
+    parser.add_argument("--texts", type=int, default=4, metavar="N", help="how many reviews (default: 4)")
     parser.add_argument("--seed", type=int, default=0, help="which reviews (default: 0)")
 
 
@@ -36,6 +36,7 @@ def run(options: argparse.Namespace) -> None:
 
     examples = generate(options.texts, seed=options.seed)
     model = load_model()
+    print(f"Explaining {len(examples)} reviews by every method with the embedded model; about a minute.", flush=True)
     found = [explanation for example in examples for explanation in compare(example, model, target=example.label)]
     show_in_terminal(found[: len(found) // len(examples)])
     _print_truth(examples, found)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 Inputs = Literal["text", "pair"]
 
-# On CPUs within 5 % of the best for 20 and 250 tokens: 384-wide models are fastest at 4096, 768-wide at 1024 or 2048.
+# On CPUs within about 10 % of the best for 20 and 250 tokens, 384-wide and 768-wide (benchmarks/planner.py).
 CPU_TOKENS, CPU_FIXED = 2048, 32
 GPU_TOKENS, GPU_FIXED = 65536, 8192
 
