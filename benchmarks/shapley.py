@@ -234,7 +234,8 @@ def _page(points: Sequence[Point], needed: dict[str, float], record: dict[str, A
         f"Mean absolute error of the Shapley values of {record['texts']} texts of the generated corpus with "
         f"{record['units'][0]} to {record['units'][-1]} words, {record['seeds']} seeds each ({record['rival_seeds']} "
         "of captum's), on the probability of the predicted class of the embedded model; the truth is every coalition. "
-        f"Evaluations include the full and the empty text. Made by `python -m benchmarks.shapley --texts {record['texts']} "
+        "Evaluations include the full and the empty text. "
+        f"Made by `python -m benchmarks.shapley --texts {record['texts']} "
         f"--units {record['units'][0]}-{record['units'][-1]} --seeds {record['seeds']} --most {budgets[-1]}`.",
         "",
         "![error against evaluations](shapley.svg)",
