@@ -71,6 +71,7 @@ def test_a_model_of_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     ("arguments", "message"),
     [
         (["explain", "  "], "empty or blank"),
+        (["explain", ""], "empty or blank"),
         (["explain", "good film " * 10_000], "100,000 characters"),
         (["explain", TEXT, "--target", "great"], "unknown label 'great'"),
         (["explain", TEXT, "--target", "5"], "label index 5 does not exist"),

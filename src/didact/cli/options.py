@@ -168,7 +168,7 @@ def _read(given: str) -> list[Example]:
         return read_lines(sys.stdin, "standard input")
     path = Path(given)
     try:
-        exists = path.exists()
+        exists = bool(given.strip()) and path.exists()
     except OSError:  # a text too long to be a file name
         exists = False
     if exists:
