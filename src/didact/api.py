@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import overload
 
-from didact.attribution.base import ATTRIBUTIONS, Attribution
+from didact.attribution.base import ATTRIBUTIONS, Attribution, check_needs
 from didact.data import outside
-from didact.errors import CapabilityError, InputError, ParameterError
+from didact.errors import InputError, ParameterError
 from didact.models import estimate as forecast
 from didact.models.load import DEFAULT
 from didact.models.load import load_model as load_model
@@ -138,12 +138,7 @@ def estimates(examples: Sequence[Given], model: Model, explainers: Sequence[Expl
     pace = forecast.measure(model, max(words, key=lambda units: sum(len(p) for p in units.positions)))
     found = []
     for explainer in explainers:
-        missing = explainer.card.needs - model.capabilities
-        if missing:
-            raise CapabilityError(
-                f"{explainer.card.name} needs a model that is {' and '.join(sorted(missing))}, which {model.name} is "
-                "not; didact.list_methods(model) names those that work with it"
-            )
+        check_needs(explainer.card, model)
         level: Level = getattr(explainer, "level", "word")
         units = words if level == "word" else model.units(given, level)
         found.append(forecast.estimate(model, units, explainer, pace))

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from didact.attribution.base import Attribution, Outcome, register
+from didact.attribution._flow import Flow
+from didact.attribution.base import register
 from didact.models.layers import Step, Trace, chunks
 from didact.ops.rollout import roll_out
-from didact.ops.units import sum_to_units
-from didact.protocols import LAYERED, Layered
-from didact.types import Card, Cost, Target, Units
+from didact.protocols import LAYERED
+from didact.types import Card
 
 CACHED = 1 << 20
 """Numbers worked on at a time: few enough to stay in a processor's cache."""
@@ -31,7 +30,7 @@ CACHED = 1 << 20
     )
 )
 @dataclass(frozen=True, kw_only=True)
-class Alti(Attribution):
+class Alti(Flow):
     """Aggregates layer-wise token-to-token interactions.
 
     In each layer the attention block's output y_i is the sum of transformed vectors T_i(x_j) and of biases. Token j's
@@ -48,24 +47,10 @@ class Alti(Attribution):
         >>> didact.explain("A truly wonderful film.", method="alti")  # doctest: +SKIP
     """
 
-    def attribute(self, model: Layered, units: Sequence[Units], targets: Sequence[Target]) -> list[Outcome]:
-        """Take one observed pass per example apart."""
-        outcomes = []
-        with torch.inference_mode():
-            for unit, target in zip(units, targets, strict=True):
-                prediction, trace = model.trace(unit)
-                outcomes.append(Outcome(sum_to_units(unit, _flow(trace)), prediction.value(target)))
-        return outcomes
-
-    def cost(self, units: Units) -> Cost:
-        """The plain prediction and one observed pass."""
-        return Cost(forwards=2)
-
-
-def _flow(trace: Trace) -> Tensor:
-    """Shares of the tokens in the first position of the last layer: (tokens,)."""
-    *below, last = trace.steps
-    return roll_out(_shares(last, 1)[0], (_shares(step, len(step.hidden)) for step in reversed(below)))
+    def flow(self, trace: Trace) -> Tensor:
+        """Shares of the tokens in the first position of the last layer: (tokens,)."""
+        *below, last = trace.steps
+        return roll_out(_shares(last, 1)[0], (_shares(step, len(step.hidden)) for step in reversed(below)))
 
 
 def _shares(step: Step, rows: int) -> Tensor:

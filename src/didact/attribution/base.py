@@ -95,7 +95,7 @@ class Attribution(ABC):
         wanted: Sequence[TargetLike] = [None] * len(examples) if targets is None else targets
         if len(wanted) != len(examples):
             raise InputError(f"{len(wanted)} targets were given for {len(examples)} examples; give one for each")
-        self._check_needs(model)
+        check_needs(self.card, model)
         settled = self._settled(model)
         given = [Example.of(example) for example in examples]
         found: list[Explanation] = []
@@ -164,20 +164,22 @@ class Attribution(ABC):
             for cost in declared
         ]
 
-    def _check_needs(self, model: Model) -> None:
-        missing = self.card.needs - model.capabilities
-        if missing:
-            works = [card.name for card in ATTRIBUTIONS.cards() if card.needs <= model.capabilities]
-            raise CapabilityError(
-                f"{self.card.name} needs a model that is {' and '.join(sorted(missing))}, which {model.name} is not; "
-                f"methods that work with it: {', '.join(works)}"
-            )
-
 
 ATTRIBUTIONS: Registry[Attribution] = Registry(
     "method", "didact.attribution", [str(Path(__file__).parent)], "didact.attributions"
 )
 register = ATTRIBUTIONS.register
+
+
+def check_needs(card: Card, model: Model) -> None:
+    """Refuse a model that does not offer what the method needs, naming methods that would work."""
+    missing = card.needs - model.capabilities
+    if missing:
+        works = [other.name for other in ATTRIBUTIONS.cards() if other.needs <= model.capabilities]
+        raise CapabilityError(
+            f"{card.name} needs a model that is {' and '.join(sorted(missing))}, which {model.name} is not; "
+            f"methods that work with it: {', '.join(works)}"
+        )
 
 
 def at_least(owner: Attribution, **bounds: float) -> None:

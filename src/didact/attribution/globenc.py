@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-from didact.attribution.base import Attribution, Outcome, register
+from didact.attribution._flow import Flow
+from didact.attribution.base import register
 from didact.models.layers import Step, Trace
 from didact.ops.rollout import roll_out
-from didact.ops.units import sum_to_units
-from didact.protocols import LAYERED, Layered
-from didact.types import Card, Cost, Target, Units
+from didact.protocols import LAYERED
+from didact.types import Card
 
 
 @register(
@@ -28,7 +26,7 @@ from didact.types import Card, Cost, Target, Units
     )
 )
 @dataclass(frozen=True, kw_only=True)
-class GlobEnc(Attribution):
+class GlobEnc(Flow):
     """Puts the length of real vectors in the place of the attention weights that ``attention_rollout`` multiplies.
 
     In each layer, what token j gives to token i is the attention-weighted value vector, plus the residual if i = j. It
@@ -46,25 +44,11 @@ class GlobEnc(Attribution):
         >>> didact.explain("A truly wonderful film.", method="globenc")  # doctest: +SKIP
     """
 
-    def attribute(self, model: Layered, units: Sequence[Units], targets: Sequence[Target]) -> list[Outcome]:
-        """Take one observed pass per example apart."""
-        outcomes = []
-        with torch.inference_mode():
-            for unit, target in zip(units, targets, strict=True):
-                prediction, trace = model.trace(unit)
-                outcomes.append(Outcome(sum_to_units(unit, _flow(trace)), prediction.value(target)))
-        return outcomes
-
-    def cost(self, units: Units) -> Cost:
-        """The plain prediction and one observed pass."""
-        return Cost(forwards=2)
-
-
-def _flow(trace: Trace) -> Tensor:
-    """Shares of the tokens in the first position of the last layer: (tokens,)."""
-    *below, last = trace.steps
-    row = roll_out(_norms(last, 1)[0], (_norms(step, len(step.hidden)) for step in reversed(below)))
-    return row / row.sum()
+    def flow(self, trace: Trace) -> Tensor:
+        """Shares of the tokens in the first position of the last layer: (tokens,)."""
+        *below, last = trace.steps
+        row = roll_out(_norms(last, 1)[0], (_norms(step, len(step.hidden)) for step in reversed(below)))
+        return row / row.sum()
 
 
 def _norms(step: Step, rows: int) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -53,7 +53,7 @@ def load_model(  # noqa: PLR0913 - the one door, and every option has a default
     if isinstance(source, (TextModel, BlackBox)):
         return source
     if callable(source) and not _is_network(source) and not _is_pipeline(source):
-        return BlackBox(_as_predict(source), labels=labels)
+        return BlackBox(source, labels=labels)
     if source == DEFAULT:
         network, tokenizer = _read_embedded(_device(device))
     else:
@@ -168,10 +168,6 @@ def _is_pipeline(source: object) -> bool:
 
 def _is_model_and_tokenizer(source: object) -> bool:
     return isinstance(source, tuple) and len(source) == 2 and _is_network(source[0])
-
-
-def _as_predict(source: object) -> Callable[[list[str]], Any]:
-    return source  # type: ignore[return-value]
 
 
 def _check(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
