@@ -203,7 +203,13 @@ def publish(section: str, text: str, tables: Sequence[Table], raw: object, args:
 
 
 def _page(page: dict[str, Any]) -> str:
-    titles = {"planner": "The planner", "peers": "Against other libraries", "startup": "Starting up"}
+    titles = {
+        "planner": "The planner",
+        "metrics": "Grading",
+        "peers": "Against other libraries",
+        "startup": "Starting up",
+        "report": "Reports",
+    }
     parts = [
         "# Speed",
         "Made by `make bench`; every section names its own command. The numbers are in `speed.json` too.",

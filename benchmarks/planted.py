@@ -15,7 +15,8 @@ import numpy as np
 
 from didact.api import list_methods, load_explainer, load_model
 from didact.data.corpus import generate
-from didact.metrics.plausibility.rationale_auc import rationale_auc
+from didact.metrics.plausibility.rationale_auc import RationaleAuc
+from didact.protocols import Evidence
 from didact.provenance import versions
 from didact.types import Example, Explanation, Floats
 
@@ -43,7 +44,7 @@ def main() -> None:
 def measure(method: str, examples: list[Example]) -> dict[str, str | float]:
     """One row: mean AUC with a bootstrap interval, agreement of prediction and label, cost."""
     found = load_explainer(method).explain(load_model(), examples, [example.label for example in examples])
-    areas = np.array([rationale_auc(explanation) for explanation in found])
+    areas = np.array([grade.value for grade in RationaleAuc().measure(Evidence(found))])
     low, high = interval(areas)
     return {
         "method": method,

@@ -33,9 +33,9 @@ BUDGETS = (32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 BAR = 0.01
 RIVAL = "captum KernelShap"
 OURS: dict[str, Callable[[int, int], Attribution]] = {
-    "kernel_shap": lambda samples, seed: KernelShap(samples=samples, seed=seed),
-    "kernel_shap, fit=linear": lambda samples, seed: KernelShap(samples=samples, seed=seed, fit="linear"),
-    "shapley_sampling": lambda samples, seed: ShapleySampling(samples=samples, seed=seed),
+    "kernel_shap": lambda evaluations, seed: KernelShap(evaluations=evaluations, seed=seed),
+    "kernel_shap, fit=linear": lambda evaluations, seed: KernelShap(evaluations=evaluations, seed=seed, fit="linear"),
+    "shapley_sampling": lambda evaluations, seed: ShapleySampling(evaluations=evaluations, seed=seed),
 }
 COLOURS = ("#c44e52", "#4c72b0", "#55a868", "#8172b3")
 

@@ -1,4 +1,4 @@
-"""didact explains the predictions of transformer models.
+"""didact explains the predictions of transformer models and grades explanations.
 
 >>> import didact
 >>> didact.show(didact.explain("A warm, funny and wonderful film."))  # doctest: +SKIP
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from didact.api import (
         compare,
         estimate,
+        evaluate,
         explain,
         list_methods,
         load_explainer,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _HOME = {
     "compare": "api",
     "estimate": "api",
+    "evaluate": "api",
     "explain": "api",
     "list_methods": "api",
     "load_explainer": "api",
@@ -53,6 +55,7 @@ __all__ = [
     "Target",
     "compare",
     "estimate",
+    "evaluate",
     "explain",
     "list_methods",
     "load_explainer",

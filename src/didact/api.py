@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import overload
+from typing import TYPE_CHECKING, Any, overload
 
 from didact.attribution.base import ATTRIBUTIONS, Attribution, check_needs
 from didact.data import outside
@@ -22,6 +22,9 @@ from didact.render import notebook
 from didact.render.formats import render
 from didact.render.progress import Bar
 from didact.types import Card, Estimate, Example, Explanation, Level, Prediction, Units
+
+if TYPE_CHECKING:
+    from didact.experiments.evaluation import Evaluation
 
 
 @overload
@@ -143,6 +146,59 @@ def estimates(examples: Sequence[Given], model: Model, explainers: Sequence[Expl
         units = words if level == "word" else model.units(given, level)
         found.append(forecast.estimate(model, units, explainer, pace))
     return found
+
+
+def evaluate(  # noqa: PLR0913 - one call, and every argument but the first has a default
+    data: object,
+    model: object = DEFAULT,
+    methods: Sequence[str] | Mapping[str, Explainer] | None = None,
+    metrics: Sequence[str] | str = "default",
+    *,
+    split: str | None = None,
+    limit: int | None = None,
+    seeds: Sequence[int] = (0,),
+    out: str | Path = "runs/evaluation",
+    progress: bool = True,
+) -> Evaluation:
+    """Grade explainers on a model and data; what an earlier call into the same folder computed is not done again.
+
+    Random and trivial explanations are graded beside the others, and so are copies with shuffled scores and with
+    another text's label: a metric that does not tell them apart proves nothing.
+
+    Args:
+        data: anything ``didact.data.load.load_data`` takes: a file, a preset, a Hub id, a list of texts.
+        model: anything ``load_model`` takes.
+        methods: names, or explainers by label; every method that model and data allow when not given.
+        metrics: names, "default" or "all".
+        split: of the data.
+        limit: at most so many examples.
+        seeds: seeded methods are run with each.
+        out: folder of the run.
+        progress: show a bar on work over two seconds.
+
+    Example:
+        >>> import didact
+        >>> found = didact.evaluate("corpus", methods=["lime", "occlusion"], limit=20)  # doctest: +SKIP
+        >>> print(found.answers[0])  # doctest: +SKIP
+    """
+    from didact.data.load import load_data
+    from didact.experiments.evaluation import Evaluation
+    from didact.experiments.prepare import prepare
+    from didact.experiments.recipe import Recipe
+    from didact.experiments.runner import run
+
+    adapter = _model(model)
+    dataset = load_data(data, split=split, limit=limit)
+    recipe: dict[str, Any] = {"name": Path(out).name, "seeds": list(seeds), "metrics": metrics}
+    made = methods if isinstance(methods, Mapping) else None
+    if methods is not None and made is None:
+        recipe["explainers"] = list(methods)
+    recipe |= {"model": {"source": adapter.name}, "data": {"source": dataset.name, "split": dataset.split}}
+    with _progress(progress):
+        prepared = prepare(Recipe.from_dict(recipe, "evaluate"), model=adapter, data=dataset, explainers=made)
+        evaluation = Evaluation(run(prepared, Path(out), command="didact.evaluate"))
+    evaluation.report()
+    return evaluation
 
 
 def list_methods(model: object | None = None, example: Given | None = None) -> list[Card]:

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
-from didact.types import Card, Cost, Example, Explanation, Floats, Keep, Level, Prediction, Scale, Target, Units
+from didact.types import (
+    Card,
+    Cost,
+    Example,
+    Explanation,
+    Floats,
+    Grade,
+    JsonValue,
+    Keep,
+    Level,
+    MetricCard,
+    Prediction,
+    Scale,
+    Target,
+    Units,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -163,6 +179,11 @@ class Explainer(Protocol):
 
     card: ClassVar[Card]
 
+    @property
+    def parameters(self) -> Mapping[str, JsonValue]:
+        """All settings as plain values; together with the card's name they decide the scores."""
+        ...
+
     def explain(
         self, model: Model, examples: Sequence[Given], targets: Sequence[TargetLike] | None = None
     ) -> list[Explanation]:
@@ -171,4 +192,41 @@ class Explainer(Protocol):
 
     def cost(self, units: Units) -> Cost:
         """Declared cost of explaining this example."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What a metric may look at: one explainer's explanations of many examples, and what made them.
+
+    Attributes:
+        explanations: one per example.
+        model: the explained model.
+        explainer: what made the explanations, to explain further texts.
+        repeats: explanations of the same examples with other seeds, a list per seed.
+        others: explanations of the same examples by other explainers, by label.
+        surrogate: the model fine-tuned to read masked texts.
+    """
+
+    explanations: Sequence[Explanation]
+    model: Model | None = None
+    explainer: Explainer | None = None
+    repeats: Sequence[Sequence[Explanation]] = ()
+    others: Mapping[str, Sequence[Explanation]] = field(default_factory=dict)
+    surrogate: Model | None = None
+
+
+@runtime_checkable
+class Metric(Protocol):
+    """Judges explanations, one grade per explanation; what a grade needs is on the card."""
+
+    card: ClassVar[MetricCard]
+
+    @property
+    def parameters(self) -> Mapping[str, JsonValue]:
+        """All settings as plain values."""
+        ...
+
+    def measure(self, evidence: Evidence) -> list[Grade]:
+        """One grade per explanation, in order."""
         ...

@@ -11,17 +11,18 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from didact.errors import UnknownNameError
-from didact.types import Card
+from didact.types import Card, MetricCard
 
 T = TypeVar("T")
+K = TypeVar("K", bound=Card | MetricCard)
 C = TypeVar("C", bound=type)
 
 
-class Registry(Generic[T]):
+class Registry(Generic[T, K]):
     """Classes by name, each with a card.
 
-    A name is the name of its file in ``package``, so the list of names is known without importing anything heavy;
-    a file is imported when its name is first asked for.
+    A name is the name of its file in ``package`` or in one of its folders, so the list of names is known without
+    importing anything heavy; a file is imported when its name is first asked for.
 
     Args:
         kind: what is registered, for messages ("method").
@@ -35,10 +36,10 @@ class Registry(Generic[T]):
         self.group = group
         self._package = package
         self._paths = [str(Path(path)) for path in paths]
-        self._cards: dict[str, Card] = {}
+        self._cards: dict[str, K] = {}
         self._classes: dict[str, type[T]] = {}
 
-    def register(self, card: Card) -> Callable[[C], C]:
+    def register(self, card: K) -> Callable[[C], C]:
         """Class decorator that files the class under ``card.name``; a name can be taken only once."""
 
         def decorate(cls: C) -> C:
@@ -54,8 +55,7 @@ class Registry(Generic[T]):
 
     def names(self) -> list[str]:
         """All names, ours and third parties', without importing them."""
-        files = {m.name for m in pkgutil.iter_modules(self._paths) if m.name != "base" and not m.name.startswith("_")}
-        return sorted(files | set(self._entry_points()) | set(self._classes))
+        return sorted(set(self._modules()) | set(self._entry_points()) | set(self._classes))
 
     def get(self, name: str) -> type[T]:
         """The class called ``name``; an unknown name's error lists the close ones."""
@@ -63,12 +63,12 @@ class Registry(Generic[T]):
             self._load(name)
         return self._classes[name]
 
-    def card(self, name: str) -> Card:
+    def card(self, name: str) -> K:
         """The card of ``name``."""
         self.get(name)
         return self._cards[name]
 
-    def cards(self) -> list[Card]:
+    def cards(self) -> list[K]:
         """All cards, by family and name."""
         return sorted((self.card(name) for name in self.names()), key=lambda card: (card.family, card.name))
 
@@ -79,10 +79,21 @@ class Registry(Generic[T]):
         if external is not None:
             external.load()
         else:
-            importlib.import_module(f"{self._package}.{name}")
+            importlib.import_module(self._modules()[name])
         if name not in self._classes:
-            origin = external.value if external is not None else f"{self._package}.{name}"
+            origin = external.value if external is not None else self._modules()[name]
             raise ValueError(f"{origin} was loaded but registered no {self.kind} called {name!r}")
+
+    def _modules(self) -> dict[str, str]:
+        """Name -> module, over the package and its folders."""
+        found: dict[str, str] = {}
+        for root in map(Path, self._paths):
+            for folder in (root, *sorted(path for path in root.iterdir() if path.is_dir())):
+                package = self._package if folder == root else f"{self._package}.{folder.name}"
+                for module in pkgutil.iter_modules([str(folder)]):
+                    if not (module.ispkg or module.name == "base" or module.name.startswith("_")):
+                        found[module.name] = f"{package}.{module.name}"
+        return found
 
     def _entry_points(self) -> dict[str, EntryPoint]:
         return {entry.name: entry for entry in entry_points(group=self.group)}

@@ -43,13 +43,24 @@ class Span:
 
 @dataclass(frozen=True)
 class Example:
-    """One thing to explain: a text or a pair of texts, perhaps with a gold label and a human rationale."""
+    """One thing to explain: a text or a pair of texts, perhaps with a gold label and a human rationale.
+
+    Attributes:
+        text: what is explained, or its first text.
+        text_pair: the second text of a pair.
+        label: the gold label.
+        rationale: what people marked; () when they marked nothing, None when nobody was asked. Where several people
+            marked, this is what they agree on (data read by didact: what at least half of them marked).
+        id: a name for the example, for records.
+        annotators: what each of several people marked; empty when there is only ``rationale``.
+    """
 
     text: str
     text_pair: str | None = None
     label: str | int | None = None
     rationale: tuple[Span, ...] | None = None
     id: str | None = None
+    annotators: tuple[tuple[Span, ...], ...] = ()
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -74,13 +85,13 @@ class Example:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        spans = None if self.rationale is None else [[s.start, s.end, s.field] for s in self.rationale]
         return {
             "text": self.text,
             "text_pair": self.text_pair,
             "label": self.label,
-            "rationale": spans,
+            "rationale": None if self.rationale is None else _plain(self.rationale),
             "id": self.id,
+            "annotators": [_plain(spans) for spans in self.annotators],
         }
 
     @classmethod
@@ -88,7 +99,8 @@ class Example:
         """Inverse of ``to_dict``."""
         spans = data.get("rationale")
         rationale = None if spans is None else tuple(Span(*span) for span in spans)
-        return cls(data["text"], data.get("text_pair"), data.get("label"), rationale, data.get("id"))
+        annotators = tuple(tuple(Span(*span) for span in marked) for marked in data.get("annotators", ()))
+        return cls(data["text"], data.get("text_pair"), data.get("label"), rationale, data.get("id"), annotators)
 
 
 @dataclass(frozen=True)
@@ -136,7 +148,7 @@ class Units:
         return {
             "example": self.example.to_dict(),
             "level": self.level,
-            "spans": [[s.start, s.end, s.field] for s in self.spans],
+            "spans": _plain(self.spans),
             "positions": [list(p) for p in self.positions],
             "truncated": self.truncated,
         }
@@ -410,6 +422,97 @@ class Card:
         plain = vars(self).copy()
         plain.update(needs=sorted(self.needs), axioms=sorted(self.axioms), inputs=list(self.inputs))
         return plain
+
+
+Invariance = Literal["order", "scale", "affine", "none"]
+"""What may happen to the scores of an explanation without changing a metric."""
+
+
+@dataclass(frozen=True)
+class MetricCard:
+    """What a registered metric is and needs.
+
+    Attributes:
+        name: registered name; also its file, its name on the command line and its test id.
+        family: faithfulness, stability, plausibility, agreement or efficiency.
+        summary: one sentence.
+        reference: where it was published, or what it follows.
+        higher_is_better: the direction; None where neither is better.
+        low: smallest possible value.
+        high: largest possible value.
+        needs: what it looks at beyond the explanations: "model", "rationale", "explainer" (to explain further texts),
+            "corpus" (all examples at once), "repeats" (other seeds), "others" (other explainers), "surrogate".
+        invariant: to any strictly increasing map of a text's scores ("order"), to a x + b with a > 0 ("affine"), to a x
+            ("scale"), or to "none" of these.
+        timed: whether it measures time or memory, so that no two runs give the same number.
+    """
+
+    name: str
+    family: str
+    summary: str
+    reference: str
+    higher_is_better: bool | None = True
+    low: float = -math.inf
+    high: float = math.inf
+    needs: frozenset[str] = frozenset()
+    invariant: Invariance = "order"
+    timed: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values; an open end of the range is None."""
+        plain = vars(self).copy()
+        ends = {end: plain[end] if math.isfinite(plain[end]) else None for end in ("low", "high")}
+        plain.update(ends, needs=sorted(self.needs))
+        return plain
+
+
+@dataclass(frozen=True)
+class Grade:
+    """A metric's verdict on one explanation.
+
+    Attributes:
+        value: the number; NaN where the metric is not defined for this example.
+        parts: what it is made of, by name: the values at each k, the points of a curve, one value per other explainer.
+    """
+
+    value: float
+    parts: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One measured number as a tidy row, with where it came from.
+
+    Attributes:
+        explainer: its label in the experiment.
+        method: registered name.
+        seed: of the explainer; 0 where it has none.
+        null: "" for the explanation itself; "shuffle" with its scores shuffled over its units, "labels" with its target
+            taken from another example.
+        metric: the metric's label in the experiment.
+        part: "" for the metric's value; else the name of one of its parts.
+        example: the example's id, or its fingerprint where it has none.
+        value: the number; NaN where undefined.
+        model: fingerprint of the explained model.
+        data: name of the data.
+        settings: hash of the explainer's and the metric's settings.
+    """
+
+    explainer: str
+    method: str
+    seed: int
+    null: str
+    metric: str
+    part: str
+    example: str
+    value: float
+    model: str
+    data: str
+    settings: str
+
+
+def _plain(spans: Sequence[Span]) -> list[list[int]]:
+    return [[span.start, span.end, span.field] for span in spans]
 
 
 def _is_pair(given: object) -> bool:

@@ -23,7 +23,7 @@ REPO = Path(__file__).resolve().parents[2]
 DIDACT = REPO / "src" / "didact"
 
 # The nouns: single modules that everything may import.
-BASE = "types errors protocols registry provenance meter progress"
+BASE = "types errors protocols registry settings provenance meter progress"
 
 # Room -> the rooms it may import, besides itself and the base. Only rooms further up, and of those only the ones it
 # has a reason for: simulation stays off metrics because trained, which must never see a metric, stands on it.
@@ -44,7 +44,7 @@ ROOMS = {
     "scale": "ops models data store attribution trained",
     "testing": "ops stats render models data store attribution metrics simulation study trained",
     "experiments": "ops stats render models data store attribution metrics simulation study trained scale",
-    "api": "render models data attribution",
+    "api": "stats render models data store attribution metrics experiments",
     "service": "ops stats render models data store attribution metrics study trained scale api",
     "cli": "stats render models data store attribution metrics simulation study trained scale experiments api service",
     "__main__": "cli",
@@ -58,16 +58,16 @@ LIBRARIES = {
     "stats": "numpy scipy",
     "render": "numpy rich",
     "models": "numpy torch transformers safetensors",
-    "data": "numpy",
+    "data": "numpy pyarrow datasets",
     "store": "numpy safetensors pyarrow",
     "attribution": "numpy torch",
-    "metrics": "numpy torch",
+    "metrics": "numpy",
     "simulation": "numpy torch transformers",
     "study": "numpy",
     "trained": "numpy torch transformers safetensors accelerate",
     "scale": "numpy torch ray",
     "testing": "numpy torch transformers tokenizers pytest",
-    "experiments": "numpy torch transformers rich matplotlib",
+    "experiments": "numpy torch pyarrow rich",
     "api": "numpy",
     "service": "numpy fastapi starlette pydantic uvicorn",
     "cli": "rich",

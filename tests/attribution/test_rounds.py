@@ -62,7 +62,7 @@ def test_stages_grow_by_half_up_to_the_last(first: int, last: int) -> None:
 
 def test_errors_survive_json_and_are_checked() -> None:
     model = load_model(tiny_model("bert", ("negative", "positive")))
-    (found,) = KernelShap(samples=60).explain(model, [" ".join(TEXTS)])
+    (found,) = KernelShap(evaluations=60).explain(model, [" ".join(TEXTS)])
     assert len(found.errors) == len(found.scores)
     assert Explanation.from_json(found.to_json()) == found
     old = found.to_dict()

@@ -132,6 +132,20 @@ def test_lists(capsys: pytest.CaptureFixture[str]) -> None:
     assert "kernel_shap" in capsys.readouterr().out
 
 
+def test_lists_data(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DIDACT_SHARED", raising=False)
+    monkeypatch.setenv("DIDACT_DATA", str(tmp_path))
+    (tmp_path / "sst2").mkdir()
+    assert run("list", "data", "--format", "json") == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows["sst2"]["from"] == str(tmp_path / "sst2")
+    assert rows["imdb"]["from"] == "hub:stanfordnlp/imdb"
+    assert "student_train" in rows["imdb"]["splits"]
+    assert rows["corpus"]["from"] == "generated"
+    assert run("list", "data") == 0
+    assert "movie_rationales" in capsys.readouterr().out
+
+
 def test_a_dry_run_tells_the_cost_and_explains_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("explain", TEXT, "--method", "lime", "--set", "samples=1000000", "--dry-run") == 0
     shown = capsys.readouterr().out

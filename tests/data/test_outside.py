@@ -1,12 +1,15 @@
-"""Attributions of other libraries: real objects of shap, lime and captum; stand-ins with the public fields of inseq and
-ferret, which are not installed here."""
+"""Attributions of other libraries: real objects of shap, lime and captum, and of inseq and ferret where they are
+installed; stand-ins with the public fields of these two."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from didact.api import read_outside
 from didact.data.alignment import align
@@ -167,9 +170,19 @@ class FerretExplanation:
     helper_type: str = "text-classification"
 
 
+@dataclass
+class EarlierFerretExplanation:
+    text: str
+    tokens: list[str]
+    scores: np.ndarray
+    explainer: str
+    target: int
+
+
 for stand_in, library in (
     (FeatureAttributionOutput, "inseq.data.attribution"),
     (FerretExplanation, "ferret.explainers"),
+    (EarlierFerretExplanation, "ferret.explainers.explanation"),
 ):
     stand_in.__module__ = library  # an object is known by the module of its class
 
@@ -194,11 +207,43 @@ def test_inseq_sources_and_prefixes() -> None:
     assert [one.example.text for one in both] == ["good food", "good food"]
 
 
-def test_ferret_with_our_model() -> None:
+@pytest.mark.filterwarnings("ignore")  # of what inseq itself does
+def test_a_real_object_of_inseq(tmp_path: Path) -> None:
+    inseq = pytest.importorskip("inseq")
+    tokenizer = tiny_tokenizer("gpt2")
+    sizes = {"vocab_size": len(tokenizer), "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}
+    special = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
+    torch.manual_seed(0)
+    AutoModelForCausalLM.from_config(AutoConfig.for_model("gpt2", **sizes, **special)).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    generation = {"max_new_tokens": 3, "do_sample": False}
+    theirs = inseq.load_model(str(tmp_path), "saliency").attribute(
+        ["good food and wine", "a film"], generation_args=generation, show_progress=False
+    )
+    found = read_outside(theirs, prediction=SAID)
+    assert isinstance(found, list)
+    assert [one.method for one in found] == ["inseq:saliency"] * 2
+    assert [one.units.texts for one in found] == [("good", "food", "and", "w", "in", "e"), ("a", "film")]
+    shown = theirs.aggregate("vnorm", normalize=False)
+    for one, sequence in zip(found, shown.sequence_attributions, strict=True):
+        wanted = sequence.target_attributions[: len(one.units)].mean(1)
+        np.testing.assert_allclose(one.scores, wanted, rtol=1e-5)
+    again = read_outside(shown, prediction=SAID)
+    assert isinstance(again, list)
+    assert again[1].scores == pytest.approx(found[1].scores)
+
+
+def real_ferret(*fields: object) -> object:
+    """An object of ferret itself, made by its own class."""
+    return pytest.importorskip("ferret.explainers.explanation", exc_type=ImportError).Explanation(*fields)
+
+
+@pytest.mark.parametrize("make", [FerretExplanation, EarlierFerretExplanation, real_ferret])
+def test_ferret_with_our_model(make: Callable[..., object]) -> None:
     model = text_model("bert")
     text = "An unforgettable evening"
     tokens = list(model.tokenizer.convert_ids_to_tokens(model.tokenizer(text)["input_ids"]))
-    theirs = FerretExplanation(text, tokens, np.arange(len(tokens)), "Partition SHAP", 0)
+    theirs = make(text, tokens, np.arange(len(tokens)), "Partition SHAP", 0)
     found = read(theirs, model=model)
     (units,) = model.units([Example(text)], "token")
     assert (found.method, found.target.label) == ("ferret:partition_shap", "negative")

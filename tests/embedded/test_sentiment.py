@@ -10,14 +10,15 @@ import pytest
 
 from didact.api import load_explainer, load_model
 from didact.data.corpus import generate
-from didact.metrics.plausibility.rationale_auc import rationale_auc
+from didact.metrics.plausibility.rationale_auc import RationaleAuc
 from didact.models.load import embedded_path
+from didact.protocols import Evidence
 from didact.types import Example
 
 FINDERS: dict[str, dict[str, int]] = {
     "occlusion": {},
     "lime": {"samples": 250},
-    "kernel_shap": {"samples": 200},
+    "kernel_shap": {"evaluations": 200},
     "integrated_gradients": {"steps": 20},
 }
 
@@ -39,13 +40,13 @@ def test_planted_words_are_found(method: str) -> None:
     examples = generate(40, seed=0)
     explainer = load_explainer(method, **FINDERS[method])
     found = explainer.explain(load_model(), examples, [example.label for example in examples])
-    assert np.mean([rationale_auc(explanation) for explanation in found]) >= 0.85
+    assert np.mean([grade.value for grade in RationaleAuc().measure(Evidence(found))]) >= 0.85
 
 
 def test_chance_finds_half() -> None:
     examples = generate(300, seed=0)
     found = load_explainer("random").explain(load_model(), examples, [example.label for example in examples])
-    assert np.mean([rationale_auc(explanation) for explanation in found]) == pytest.approx(0.5, abs=0.05)
+    assert np.mean([grade.value for grade in RationaleAuc().measure(Evidence(found))]) == pytest.approx(0.5, abs=0.05)
 
 
 def test_a_text_without_evidence_is_undecided() -> None:

@@ -3,13 +3,18 @@
 import numpy as np
 import pytest
 
+from didact.attribution.alti import Alti
+from didact.attribution.attention import Attention
+from didact.attribution.base import Attribution
+from didact.attribution.decompx import DecompX
+from didact.attribution.globenc import GlobEnc
 from didact.attribution.integrated_gradients import IntegratedGradients
 from didact.attribution.lime import Lime
 from didact.meter import metered
-from didact.models.estimate import Pace, estimate, measure
+from didact.models.estimate import Pace, Shape, estimate, measure
 from didact.models.load import load_model
 from didact.testing.tiny import ARCHITECTURES, TEXTS, keyword_predict, tiny_model
-from didact.types import Example, Units
+from didact.types import Estimate, Example, Units
 
 EXAMPLES = [Example(TEXTS[0]), Example(TEXTS[1])]
 
@@ -39,6 +44,30 @@ def test_gradients_take_more_time_and_memory_than_as_many_forwards() -> None:
     assert gradients.memory is not None
 
 
+@pytest.mark.parametrize("method", [DecompX(), Alti(), GlobEnc()])
+def test_arithmetic_and_arrays_of_a_methods_own_are_told(method: Attribution) -> None:
+    model = load_model(tiny_model("bert"))
+    pace = Pace(1.0, 10)
+    short, long = (model.units([Example(" ".join(TEXTS[:count]))]) for count in (1, 4))
+    told = {len(units[0]): estimate(model, units, method, pace) for units in (short, long)}
+    plain = {len(units[0]): estimate(model, units, Attention(), pace) for units in (short, long)}
+    more = {n: told[n].seconds - plain[n].seconds for n in told}
+    assert told[len(long[0])].forwards == plain[len(long[0])].forwards == 2
+    # The tokens are 4.6 times as many; what grows with their square or more grows faster than the passes do.
+    assert 0 < 4.6 * more[len(short[0])] < more[len(long[0])]
+    arrays = {n: _memory(told[n]) - _memory(plain[n]) for n in told}
+    assert 0 < 4.6 * arrays[len(short[0])] < arrays[len(long[0])]
+
+
+def test_decompx_tells_its_two_large_arrays() -> None:
+    # tokens² x dimensions x 4 bytes is 805 MB for a base model's 512 tokens: two of them, one head's share of two more.
+    own = DecompX().own(Shape(tokens=512, width=768, inner=3072, heads=12, layers=12))
+    assert 1.7e9 < own.memory < 2.2e9
+    apart = DecompX(biases="apart").own(Shape(tokens=512, width=768, inner=3072, heads=12, layers=12))
+    assert apart.memory < 0.5e9
+    assert apart.multiplications < own.multiplications / 100
+
+
 def test_a_black_box_is_asked_three_times_and_its_memory_is_unknown() -> None:
     asked: list[str] = []
 
@@ -60,6 +89,11 @@ def test_the_model_is_timed_with_few_rows() -> None:
     with metered() as meter:
         measure(model, units)
     assert 2 <= meter.forwards <= 2 * 64 + 1
+
+
+def _memory(told: Estimate) -> int:
+    assert told.memory is not None
+    return told.memory
 
 
 def _tokens(units: Units) -> int:

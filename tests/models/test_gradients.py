@@ -129,3 +129,21 @@ def test_a_visitor_sees_each_examples_points_in_order() -> None:
     plain = model.gradients(units, targets, points, [np.ones(1)] * 4)
     for own, (wanted, _) in zip(values, plain, strict=True):
         np.testing.assert_allclose(own, wanted, atol=1e-5)
+
+
+def test_no_point_is_visited_twice_when_memory_runs_out_during_a_visit() -> None:
+    model = text_model()
+    units, targets, points = lines(model, [0.0, 0.1, 0.5, 0.7, 1.0])
+    seen: list[tuple[int, int]] = []
+    calls = 0
+
+    def visit(i: int, first: int, states: Tensor, gradients: Tensor) -> None:
+        nonlocal calls
+        calls += 1
+        if calls in (3, 5):  # others in the same batch were visited before
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        seen.extend((i, step) for step in range(first, first + len(states)))
+
+    model.hidden_gradients(units, targets, points, 0, visit)
+    assert sorted(seen) == [(i, step) for i in range(4) for step in range(5)]
+    assert all(seen.index((i, step)) < seen.index((i, step + 1)) for i in range(4) for step in range(4))

@@ -103,13 +103,15 @@ def logit(model: TextModel, text: str, index: int) -> float:
 
 
 @pytest.mark.parametrize("architecture", FAMILIES)
-def test_equals_the_slow_propagation(architecture: str) -> None:
+def test_equals_the_slow_propagation(architecture: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = lively(architecture)
     wanted = slow_decompx(slow(model, SHORT))
-    for index in (0, 1):
-        (found,) = DecompX().explain(model, [SHORT], [index])
-        np.testing.assert_allclose(found.array, per_unit(found.units, wanted[:, index]), atol=1e-5)
-        assert found.details["special_tokens"] == pytest.approx(float(wanted[[0, -1], index].sum()), abs=1e-5)
+    for fold in (False, True):
+        monkeypatch.setattr(decompx, "_pays", lambda parts, width, inner, fold=fold: fold)
+        for index in (0, 1):
+            (found,) = DecompX().explain(model, [SHORT], [index])
+            np.testing.assert_allclose(found.array, per_unit(found.units, wanted[:, index]), atol=1e-5)
+            assert found.details["special_tokens"] == pytest.approx(float(wanted[[0, -1], index].sum()), abs=1e-5)
 
 
 @pytest.mark.parametrize("architecture", FAMILIES)
@@ -123,11 +125,12 @@ def test_with_biases_apart_it_is_the_gradient_of_the_frozen_model(architecture: 
     assert found.details["biases"] == pytest.approx(rest, abs=1e-5)
 
 
-@pytest.mark.parametrize("biases", ["absorbed", "apart"])
+@pytest.mark.parametrize("fold", [False, True])
 @pytest.mark.parametrize("architecture", FAMILIES)
 def test_parts_add_up_to_the_hidden_states_of_every_layer(
-    architecture: str, biases: Literal["absorbed", "apart"]
+    architecture: str, fold: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(decompx, "_pays", lambda parts, width, inner: fold)
     model = lively(architecture)
     (units,) = model.units([Example(TEXT)])
     opened = slow(model, TEXT)
@@ -135,7 +138,7 @@ def test_parts_add_up_to_the_hidden_states_of_every_layer(
     with torch.inference_mode():
         for number, layer in enumerate(opened.layers, 1):
             cut = dataclasses.replace(trace, steps=trace.steps[:number])
-            parts = DecompX(biases=biases)._hidden(cut, len(layer.after))
+            parts = decompx._hidden(cut, len(layer.after))
             torch.testing.assert_close(parts.sum(1).double(), layer.after, atol=2e-5, rtol=0)
 
 
@@ -179,14 +182,26 @@ def test_an_activation_that_is_not_0_at_0_shows_in_the_conservation_error() -> N
     assert abs(found.details["conservation_error"]) > 1e-3
 
 
-def test_work_in_small_pieces_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("fold", [False, True])
+def test_work_in_small_pieces_gives_the_same(fold: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decompx, "_pays", lambda parts, width, inner: fold)
     model = lively("bert")
     (whole,) = DecompX().explain(model, [TEXTS[3]])
     cut = layers.chunks
-    for module in (layers, decompx):
-        monkeypatch.setattr(module, "chunks", lambda rows, size: cut(rows, size, 3 * size))
+    monkeypatch.setattr(decompx, "chunks", lambda rows, size, budget: cut(rows, size, 3 * size))
     (pieces,) = DecompX().explain(model, [TEXTS[3]])
     np.testing.assert_allclose(pieces.array, whole.array, atol=1e-5)
+
+
+def test_a_long_text_takes_the_matrices_and_a_short_one_does_not() -> None:
+    # One row of a layer of 32 x 48: 4 x 32 x 48 multiplications for each part, or 2 x 32 x 48 x 32 for the matrix and
+    # 2 x 32 x 32 for each part; they are equal at 24 parts.
+    assert not decompx._pays(24, 32, 48)
+    assert decompx._pays(25, 32, 48)
+    model = lively("bert")
+    (found,) = DecompX().explain(model, [" ".join(TEXTS)], [1])
+    total = sum(found.scores) + found.details["special_tokens"]
+    assert total == pytest.approx(logit(model, " ".join(TEXTS), 1), abs=1e-4)
 
 
 def test_a_regression_is_taken_apart_too() -> None:

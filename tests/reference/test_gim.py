@@ -1,6 +1,7 @@
 """GIM against formulas worked out by hand for one attention head, and against a written-out BERT."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -80,3 +81,13 @@ def test_it_is_not_the_plain_gradient() -> None:
     model = text_model("bert")
     (plain,), (found,) = (method.explain(model, [TEXT]) for method in (GradientXInput(), Gim(baseline="zero")))
     assert np.abs(plain.array - found.array).max() > 1e-2
+
+
+def test_functions_without_a_rule_are_counted() -> None:
+    model = text_model("bert")
+    (plain,) = Gim().explain(model, [TEXT])
+    assert "unruled_operations" not in plain.details
+    norm: Any = model.hf.base_model.embeddings.LayerNorm
+    norm.register_forward_hook(lambda _, __, found: torch.logcumsumexp(found, -1) - torch.cummax(found, -1).values)
+    (told,) = Gim().explain(model, [TEXT])
+    assert told.details["unruled_operations"] == 2

@@ -84,7 +84,7 @@ def interacting(texts: list[str]) -> np.ndarray:
 @pytest.mark.parametrize("text", ["a truly unforgettable film, warm heart", TEXTS[0]])
 def test_all_coalitions_give_exact_shapley_values_of_a_transformer(text: str, scale: str) -> None:
     model = text_model("bert")
-    (found,) = KernelShap(samples=254, scale=scale).explain(model, [text])
+    (found,) = KernelShap(evaluations=254, scale=scale).explain(model, [text])
     n = len(found.units)
     assert n in (7, 8)
     game = masked_game(model, text, found.target.index, scale)
@@ -105,7 +105,7 @@ def test_few_words_down_to_one_equal_the_mean_over_all_orders(text: str) -> None
 @pytest.mark.parametrize("text", ["wonderful", "dull plot", "a warm film"])
 def test_one_two_and_three_words_of_a_transformer(text: str) -> None:
     model = text_model("roberta")
-    (found,) = KernelShap(samples=2).explain(model, [text])
+    (found,) = KernelShap(evaluations=2).explain(model, [text])
     game = masked_game(model, text, found.target.index, "logit")
     np.testing.assert_allclose(found.array, by_permutations(game, len(found.units)), atol=1e-5)
     assert found.details["base_value"] == pytest.approx(game[frozenset()], abs=1e-5)
@@ -116,24 +116,27 @@ def test_the_two_definitions_agree() -> None:
     np.testing.assert_allclose(by_subsets(game, 5), by_permutations(game, 5), atol=1e-12)
 
 
-def test_the_error_falls_as_samples_grow() -> None:
+def test_the_error_falls_as_evaluations_grow() -> None:
     model = load_model(interacting, labels=("negative", "positive"))
     n = len(INTERACTING.split())
     exact = by_subsets(text_game(INTERACTING, interacting), n)
     errors = []
-    for samples in (40, 160, 640, (1 << n) - 2):
-        runs = [KernelShap(samples=samples, seed=seed).explain(model, [INTERACTING], [1])[0].array for seed in range(6)]
+    for evaluations in (40, 160, 640, (1 << n) - 2):
+        runs = [
+            KernelShap(evaluations=evaluations, seed=seed).explain(model, [INTERACTING], [1])[0].array
+            for seed in range(6)
+        ]
         errors.append(float(np.mean([np.abs(run - exact).mean() for run in runs])))
     assert errors[0] > errors[1] > errors[2] > errors[3]
     assert errors[2] < errors[0] / 3
     assert errors[3] < 1e-9
 
 
-@pytest.mark.parametrize("samples", [2, 30, 300])
+@pytest.mark.parametrize("evaluations", [2, 30, 300])
 @pytest.mark.parametrize("absence", ["mask", "delete", "token:unk"])
-def test_the_base_value_is_the_models_answer_without_any_word(absence: str, samples: int) -> None:
+def test_the_base_value_is_the_models_answer_without_any_word(absence: str, evaluations: int) -> None:
     model = text_model("bert")
-    (found,) = KernelShap(samples=samples, absence=absence).explain(model, [TEXTS[1]])
+    (found,) = KernelShap(evaluations=evaluations, absence=absence).explain(model, [TEXTS[1]])
     inputs = encoded(model, TEXTS[1])
     keeps = special(model, TEXTS[1])
     if absence == "delete":
@@ -149,7 +152,9 @@ def test_the_base_value_is_the_models_answer_without_any_word(absence: str, samp
 
 def test_both_fits_agree_when_all_coalitions_are_known() -> None:
     model = text_model("bert")
-    smooth, linear = (KernelShap(samples=254, fit=fit).explain(model, [TEXTS[0]])[0] for fit in ("smooth", "linear"))
+    smooth, linear = (
+        KernelShap(evaluations=254, fit=fit).explain(model, [TEXTS[0]])[0] for fit in ("smooth", "linear")
+    )
     assert smooth.scores == linear.scores
     assert smooth.errors == (0.0,) * len(smooth.scores)
     assert smooth.details["max_standard_error"] == 0.0
@@ -159,9 +164,9 @@ def test_both_fits_agree_when_all_coalitions_are_known() -> None:
 def test_the_errors_of_a_transformers_values_are_as_large_as_it_says(fit: str) -> None:
     model = text_model("bert")
     text = "a truly unforgettable film, warm heart and dull plot"
-    (exact,) = KernelShap(samples=2**10).explain(model, [text])
+    (exact,) = KernelShap(evaluations=2**10).explain(model, [text])
     assert 9 <= len(exact.units) <= 10
-    runs = [KernelShap(samples=60, fit=fit, seed=seed).explain(model, [text])[0] for seed in range(20)]
+    runs = [KernelShap(evaluations=60, fit=fit, seed=seed).explain(model, [text])[0] for seed in range(20)]
     off = np.mean([(run.array - exact.array) ** 2 for run in runs])
     said = np.mean([np.square(run.errors) for run in runs])
     assert 0.5 < np.sqrt(off / said) < 2
@@ -174,7 +179,7 @@ def test_it_stops_at_the_wanted_precision_and_says_what_it_took() -> None:
     model = load_model(interacting, labels=("negative", "positive"))
     long = INTERACTING + " and then not dull but warm"
     texts = [INTERACTING, "not good", long]
-    loose = KernelShap(samples=1500, tolerance=0.03)
+    loose = KernelShap(evaluations=1500, tolerance=0.03)
     with metered() as meter:
         found = loose.explain(model, texts, [1, 1, 1])
     declared = [loose.cost(one.units).forwards for one in found]
@@ -182,11 +187,11 @@ def test_it_stops_at_the_wanted_precision_and_says_what_it_took() -> None:
     assert found[2].cost.forwards < declared[2] / 2
     assert all(one.cost.forwards <= most for one, most in zip(found, declared, strict=True))
     assert max(found[2].errors) <= 0.03
-    (tight,) = KernelShap(samples=1500, tolerance=0.003).explain(model, [long], [1])
+    (tight,) = KernelShap(evaluations=1500, tolerance=0.003).explain(model, [long], [1])
     assert found[2].cost.forwards < tight.cost.forwards
     (alone,) = loose.explain(model, [long], [1])
     assert alone.scores == found[2].scores  # rounds do not depend on the batch
-    (never,) = KernelShap(samples=100, tolerance=0.0).explain(model, [long], [1])
-    (plain,) = KernelShap(samples=100).explain(model, [long], [1])
+    (never,) = KernelShap(evaluations=100, tolerance=0.0).explain(model, [long], [1])
+    (plain,) = KernelShap(evaluations=100).explain(model, [long], [1])
     assert never.scores == pytest.approx(plain.scores)
     assert never.cost.forwards == plain.cost.forwards

@@ -1,5 +1,7 @@
 """LRP against relevance propagated explicitly, layer by layer, through a written-out BERT; and its conservation."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -144,3 +146,13 @@ def test_scores_are_signed_and_other_scales_multiply_by_the_derivative() -> None
     p = found.prediction.probabilities[0]
     np.testing.assert_allclose(found.array, p * (1 - p) * (logit.array - other.array), atol=1e-5)
     assert logit.array.min() < 0 < logit.array.max()
+
+
+def test_functions_without_a_rule_are_counted() -> None:
+    model = text_model("bert")
+    (plain,) = Lrp().explain(model, [TEXT])
+    assert "unruled_operations" not in plain.details
+    norm: Any = model.hf.base_model.embeddings.LayerNorm
+    norm.register_forward_hook(lambda _, __, found: torch.logcumsumexp(found, -1) - torch.cummax(found, -1).values)
+    (told,) = Lrp().explain(model, [TEXT])
+    assert told.details["unruled_operations"] == 2

@@ -71,27 +71,27 @@ def test_owen_values_of_a_transformer() -> None:
     np.testing.assert_allclose(found.array, owen(game, halved(list(range(n))), n), atol=1e-5)
 
 
-@pytest.mark.parametrize("samples", [2, 6, 20, 60])
-def test_with_fewer_the_scores_still_add_up_and_groups_share(samples: int) -> None:
-    method = PartitionShap(samples=samples)
+@pytest.mark.parametrize("evaluations", [2, 6, 20, 60])
+def test_with_fewer_the_scores_still_add_up_and_groups_share(evaluations: int) -> None:
+    method = PartitionShap(evaluations=evaluations)
     with metered() as meter:
         (found,) = method.explain(black_box(), [INTERACTING], [1])
     game = text_game(INTERACTING, interacting)
     everything = max(game, key=len)
     assert sum(found.scores) == pytest.approx(game[everything] - game[frozenset()], abs=1e-9)
-    assert meter.forwards == meter.evaluated == method.cost(found.units).forwards == samples + 3
+    assert meter.forwards == meter.evaluated == method.cost(found.units).forwards == evaluations + 3
     n = len(found.units)
     left = owen(game, halved(list(range(n))), n)[: (n + 1) // 2].sum()
     assert found.array[: (n + 1) // 2].sum() == pytest.approx(left, abs=1e-9)  # the first game decides the halves
-    if samples == 2:
+    if evaluations == 2:
         assert len(set(np.round(found.array, 12))) == 2
 
 
-def test_the_error_falls_as_samples_grow() -> None:
+def test_the_error_falls_as_evaluations_grow() -> None:
     game = text_game(INTERACTING, interacting)
     n = len(INTERACTING.split())
     truth = owen(game, halved(list(range(n))), n)
-    found = [PartitionShap(samples=s).explain(black_box(), [INTERACTING], [1])[0] for s in (4, 16, 40, 500)]
+    found = [PartitionShap(evaluations=s).explain(black_box(), [INTERACTING], [1])[0] for s in (4, 16, 40, 500)]
     errors = [float(np.abs(one.array - truth).sum()) for one in found]
     assert errors[0] > errors[1] > errors[2] > errors[3]
     assert errors[3] < 1e-9
@@ -101,7 +101,7 @@ def test_the_error_falls_as_samples_grow() -> None:
 def test_the_texts_of_a_pair_are_the_first_groups() -> None:
     model = text_model("bert", inputs="pair")
     pair = ("good food", "the bill was too high")
-    (found,) = PartitionShap(samples=2).explain(model, [pair])
+    (found,) = PartitionShap(evaluations=2).explain(model, [pair])
     fields = np.array([span.field for span in found.units.spans])
     for field in (0, 1):
         assert len(set(np.round(found.array[fields == field], 12))) == 1

@@ -25,7 +25,7 @@ def black_box() -> object:
 @pytest.mark.parametrize("scale", ["logit", "probability"])
 def test_all_coalitions_give_exact_shapley_values_of_a_transformer(scale: str) -> None:
     model = text_model("bert")
-    (found,) = ShapleySampling(samples=254, scale=scale).explain(model, [TEXTS[0]])
+    (found,) = ShapleySampling(evaluations=254, scale=scale).explain(model, [TEXTS[0]])
     n = len(found.units)
     assert n in (7, 8)
     game = masked_game(model, TEXTS[0], found.target.index, scale)
@@ -43,7 +43,7 @@ def test_drawn_orders_are_unbiased_and_their_errors_are_their_spread() -> None:
     n = len(INTERACTING.split())
     exact = by_subsets(text_game(INTERACTING, interacting), n)
     model = black_box()
-    runs = [ShapleySampling(samples=130, seed=seed).explain(model, [INTERACTING], [1])[0] for seed in range(100)]
+    runs = [ShapleySampling(evaluations=130, seed=seed).explain(model, [INTERACTING], [1])[0] for seed in range(100)]
     values = np.array([run.scores for run in runs])
     spread = values.std(axis=0, ddof=1)
     assert spread.max() > 0.01
@@ -53,7 +53,7 @@ def test_drawn_orders_are_unbiased_and_their_errors_are_their_spread() -> None:
 
 
 def test_every_run_adds_up_and_a_word_without_effect_gets_nothing() -> None:
-    (found,) = ShapleySampling(samples=60).explain(black_box(), [INTERACTING], [1])
+    (found,) = ShapleySampling(evaluations=60).explain(black_box(), [INTERACTING], [1])
     game = text_game(INTERACTING, interacting)
     everything = max(game, key=len)
     assert sum(found.scores) == pytest.approx(game[everything] - game[frozenset()], abs=1e-12)
@@ -61,18 +61,18 @@ def test_every_run_adds_up_and_a_word_without_effect_gets_nothing() -> None:
     assert scores["avoid"] == scores["or"] == 0.0
 
 
-@pytest.mark.parametrize("samples", [40, 130, 400])
-def test_no_coalition_is_evaluated_twice_and_the_budget_is_kept(samples: int) -> None:
-    method = ShapleySampling(samples=samples)
+@pytest.mark.parametrize("evaluations", [40, 130, 400])
+def test_no_coalition_is_evaluated_twice_and_the_budget_is_kept(evaluations: int) -> None:
+    method = ShapleySampling(evaluations=evaluations)
     with metered() as meter:
         (found,) = method.explain(black_box(), [INTERACTING], [1])
-    assert meter.forwards == meter.evaluated == method.cost(found.units).forwards <= samples + 3
+    assert meter.forwards == meter.evaluated == method.cost(found.units).forwards <= evaluations + 3
 
 
 def test_it_stops_at_the_wanted_precision() -> None:
     model = black_box()
     long = INTERACTING + " and then not dull but warm"
-    loose = ShapleySampling(samples=4000, tolerance=0.1)
+    loose = ShapleySampling(evaluations=4000, tolerance=0.1)
     with metered() as meter:
         found = loose.explain(model, [long, "not good", INTERACTING], [1, 1, 1])
     assert sum(one.cost.forwards for one in found) == meter.forwards
@@ -83,7 +83,7 @@ def test_it_stops_at_the_wanted_precision() -> None:
 
 
 def test_a_budget_below_one_pair_of_orders_takes_one_and_states_no_errors() -> None:
-    (found,) = ShapleySampling(samples=4).explain(black_box(), [INTERACTING], [1])
+    (found,) = ShapleySampling(evaluations=4).explain(black_box(), [INTERACTING], [1])
     assert found.errors == ()
     assert "max_standard_error" not in found.details
     assert found.cost.forwards == 2 * len(found.units) - 2 + 3

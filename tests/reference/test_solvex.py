@@ -99,10 +99,28 @@ def test_units_beyond_the_depth_follow_by_their_worth_alone() -> None:
 def test_a_long_text_is_searched_for_some_units_only() -> None:
     model = load_model(keyword_predict, labels=["negative", "positive"])
     text = " ".join(f"w{i}" for i in range(100)) + " wonderful"
-    method = Solvex(metric="comprehensiveness", beam=2, steps=3)
+    method = Solvex(metric="comprehensiveness", beam=2, steps=3, candidates=None)
     (found,) = method.explain(model, [text])
     assert found.cost.forwards == 2 + 101 + 2 * 100 + 2 * 99
     assert found.top(1)[0][0] == "wonderful"
+
+
+def test_after_the_first_step_only_candidates_are_tried() -> None:
+    model = text_model("bert")
+    text = TEXTS[3]
+    (every,) = Solvex(beam=2, depth=100, candidates=None).explain(model, [text])
+    n = len(every.units)
+    (all_of_them,) = Solvex(beam=2, depth=100, candidates=n).explain(model, [text])
+    assert all_of_them.scores == every.scores
+    method = Solvex(metric="comprehensiveness", beam=2, steps=3, depth=100, candidates=4)
+    with metered() as meter:
+        (few,) = method.explain(model, [text])
+    assert meter.forwards == few.cost.forwards == 2 + n + 2 * 3 + 2 * 2
+    passes = Passes(model, few)
+    first = sorted(range(n), key=lambda i: -passes.worth("comprehensiveness", (i,)))
+    assert set(order_of(few)[:3]) <= set(first[:4])
+    (narrow,) = Solvex(beam=3, steps=5, depth=100, candidates=1).explain(model, [text])  # as many as it takes
+    assert sorted(narrow.scores) == pytest.approx([(i + 1) / n for i in range(n)])
 
 
 def test_planted_words_come_first() -> None:
@@ -136,6 +154,8 @@ def test_settings_are_checked() -> None:
         Solvex(depth=120)
     with pytest.raises(ParameterError, match="beam of solvex must be at least 1"):
         Solvex(beam=0)
+    with pytest.raises(ParameterError, match="candidates of solvex must be at least 1"):
+        Solvex(candidates=0)
     with pytest.raises(ParameterError, match="metric of solvex must be 'comprehensiveness', 'sufficiency'"):
         Solvex.configured(metric="accuracy")
 

@@ -94,14 +94,26 @@ def test_labels_both_fields_of_a_pair(make: Make, output: Output) -> None:
 
 
 def test_compares_methods_with_one_legend_and_all_settings(make: Make, output: Output) -> None:
-    second = make(method="kernel_shap", parameters={"samples": 2048}, signed=False, scores=[1, 2, 3, 4, 5, 6])
+    second = make(method="kernel_shap", parameters={"evaluations": 2048}, signed=False, scores=[1, 2, 3, 4, 5, 6])
     shown = seen(output([make(), second]))
-    for fact in ("gradient_x_input", "kernel_shap", "steps=50", "samples=2048"):
+    for fact in ("gradient_x_input", "kernel_shap", "steps=50", "evaluations=2048"):
         assert fact in shown
     assert shown.count("speaks for positive") == 1
     assert shown.count("importance for positive") == 1
     assert shown.count("98.7 %") == 1
     assert "each row is scaled to its own largest score" in shown
+
+
+def test_shows_standard_errors_where_there_are(make: Make, output: Output) -> None:
+    estimated = make("good bad", scores=[0.412, -0.1], errors=(0.0213, 0.0))
+    shown = seen(output([estimated])).replace("\\pm", "±")
+    assert "+0.412 ± 0.021" in shown
+    assert "-0.100 ± 0.000" in shown
+    assert shown.count("± is one standard error") == 1
+    together = seen(output([estimated, make("good bad", scores=[1.0, 2.0])])).replace("\\pm", "±")
+    assert "+0.412 ± 0.021" in together
+    assert not re.search(r"2\.00 ±", together)
+    assert "±" not in seen(output([make("good bad", scores=[0.412, -0.1])])).replace("\\pm", "±")
 
 
 def test_compares_targets(make: Make, output: Output) -> None:

@@ -100,6 +100,12 @@ def test_signs_show_without_colour_and_scores_on_hover(make: Make) -> None:
     assert "−0.250" in shown
 
 
+def test_standard_errors_show_on_hover(make: Make) -> None:
+    shown = fragment([make("good bad", scores=[0.5, -0.25], errors=(0.0213, 0.1))])
+    assert 'title="good: +0.5 ± 0.021"' in shown
+    assert 'title="bad: -0.25 ± 0.1"' in shown
+
+
 def test_tokens_that_share_a_character_show_all_their_scores(make: Make) -> None:
     shown = fragment([make("👍", spans=[Span(0, 1), Span(0, 1)], scores=[0.5, -0.2], level="token")])
     assert 'title="👍: +0.5\n👍: -0.2"' in shown

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from didact.attribution._flow import Flow
 from didact.attribution.base import register
+from didact.models.estimate import TOUCHED, Own, Shape
 from didact.models.layers import Step, Trace, chunks
 from didact.ops.rollout import roll_out
 from didact.protocols import LAYERED
@@ -46,6 +47,12 @@ class Alti(Flow):
         >>> import didact
         >>> didact.explain("A truly wonderful film.", method="alti")  # doctest: +SKIP
     """
+
+    def own(self, shape: Shape) -> Own:
+        """The transformed vector of every token for every other, in all layers but the last."""
+        n, sent = shape.tokens, shape.heads + 1
+        vectors = n * n * shape.width * (sent + TOUCHED)
+        return Own((shape.layers - 1) * vectors, shape.traced + 4 * n * sent * (2 * n + 2 * shape.width))
 
     def flow(self, trace: Trace) -> Tensor:
         """Shares of the tokens in the first position of the last layer: (tokens,)."""

@@ -7,17 +7,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from didact.errors import CapabilityError, InputError, MismatchError, ParameterError
+from didact.errors import CapabilityError, InputError, MismatchError
 from didact.meter import Meter, metered
 from didact.models.outputs import resolve_target
 from didact.protocols import Given, Model, TargetLike
 from didact.provenance import versions
-from didact.registry import Registry, unknown
-from didact.types import Card, Cost, Example, Explanation, Floats, JsonValue, Level, Prediction, Scale, Target, Units
+from didact.registry import Registry
+from didact.settings import Configured
+from didact.settings import at_least as at_least
+from didact.types import Card, Cost, Example, Explanation, Floats, Level, Prediction, Scale, Target, Units
 
 CHUNK = 64
 """Examples explained together: enough to fill batches, few enough that nothing piles up in memory."""
@@ -44,7 +46,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attribution(ABC):
+class Attribution(Configured, ABC):
     """Base of static methods; a subclass's dataclass fields are its parameters, recorded on every explanation.
 
     Args:
@@ -65,26 +67,10 @@ class Attribution(ABC):
     def cost(self, units: Units) -> Cost:
         """Forwards and backwards of explaining this example, its plain prediction included."""
 
-    @classmethod
-    def configured(cls, **settings: object) -> Self:
-        """Make the method with these settings; unknown or unfitting ones are named."""
-        hints = get_type_hints(cls)
-        names = [item.name for item in dataclasses.fields(cls)]
-        for name, value in settings.items():
-            if name not in names:
-                raise ParameterError(unknown(f"parameter of {cls.card.name}", name, names))
-            _check_type(cls.card.name, name, value, hints[name])
-        return cls(**settings)  # type: ignore[arg-type]
-
     @property
     def signed(self) -> bool:
         """Whether scores carry a sign with these settings; the card speaks of the default ones."""
         return self.card.signed
-
-    @property
-    def parameters(self) -> dict[str, JsonValue]:
-        """All settings as plain values."""
-        return dataclasses.asdict(self)
 
     def explain(
         self, model: Model, examples: Sequence[Given], targets: Sequence[TargetLike] | None = None
@@ -165,7 +151,7 @@ class Attribution(ABC):
         ]
 
 
-ATTRIBUTIONS: Registry[Attribution] = Registry(
+ATTRIBUTIONS: Registry[Attribution, Card] = Registry(
     "method", "didact.attribution", [str(Path(__file__).parent)], "didact.attributions"
 )
 register = ATTRIBUTIONS.register
@@ -182,14 +168,6 @@ def check_needs(card: Card, model: Model) -> None:
         )
 
 
-def at_least(owner: Attribution, **bounds: float) -> None:
-    """Refuse settings below their bound, in one sentence."""
-    for name, bound in bounds.items():
-        value = getattr(owner, name)
-        if not value >= bound:
-            raise ParameterError(f"{name} of {owner.card.name} must be at least {bound}, got {value!r}")
-
-
 def generator(seed: int, example: Example) -> np.random.Generator:
     """Randomness that depends on the seed and the text alone, not on the batch it is explained in."""
     return np.random.default_rng([seed, int(example.fingerprint, 16)])
@@ -203,27 +181,3 @@ def _verify(method: str, model: Model, outcome: Outcome, plain: float) -> None:
             f"{method} saw {outcome.value:.6g} where a plain pass of {model.name} gives {plain:.6g}: explaining would "
             "explain another prediction; is the model random, or changed while it was explained?"
         )
-
-
-def _check_type(method: str, name: str, value: object, hint: Any) -> None:
-    if not _fits(value, hint):
-        allowed = ", ".join(_allowed(hint))
-        raise ParameterError(f"{name} of {method} must be {allowed}, got {value!r}")
-
-
-def _fits(value: object, hint: Any) -> bool:
-    if get_origin(hint) is Literal:
-        return value in get_args(hint)
-    if get_args(hint):
-        return any(_fits(value, part) for part in get_args(hint))
-    if hint is float:
-        return isinstance(value, (int, float)) and not isinstance(value, bool)
-    return isinstance(value, hint) and not (hint is int and isinstance(value, bool))
-
-
-def _allowed(hint: Any) -> list[str]:
-    if get_origin(hint) is Literal:
-        return [repr(option) for option in get_args(hint)]
-    if get_args(hint):
-        return [name for part in get_args(hint) for name in _allowed(part)]
-    return ["None" if hint is type(None) else f"a {hint.__name__}"]

@@ -40,6 +40,9 @@ class Gim(Attribution):
     derivative, and scores are gradient x (embedding - baseline embedding). Their baseline is the space token, or the
     padding token where there is none; most tokenizers of encoders have none, so "pad" is the default here.
 
+    ``details`` has ``unruled_operations`` where the model uses functions that none of the rules covers: how many. They
+    keep their derivative.
+
     ``lrp`` shares the rules for products and norms; ``gradient_x_input`` is the same without any of the changes.
 
     Args:
@@ -60,11 +63,12 @@ class Gim(Attribution):
     def attribute(self, model: Differentiable, units: Sequence[Units], targets: Sequence[Target]) -> list[Outcome]:
         """One differentiated pass under the changed rules."""
         ends, starts = model.embed(units), model.embed(units, absent=self.baseline)
-        with Substituted(Interaction(self.temperature)):
+        with Substituted(Interaction(self.temperature)) as mode:
             found = model.gradients(units, targets, [single(end) for end in ends], [np.ones(1)] * len(units))
         outcomes = []
         for unit, end, start, (values, gradient) in zip(units, ends, starts, found, strict=True):
-            outcomes.append(Outcome(sum_to_units(unit, (gradient * (end - start)).sum(-1)), float(values[0])))
+            scores = sum_to_units(unit, (gradient * (end - start)).sum(-1))
+            outcomes.append(Outcome(scores, float(values[0]), mode.details))
         return outcomes
 
     def cost(self, units: Units) -> Cost:

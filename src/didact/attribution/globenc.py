@@ -8,6 +8,7 @@ from torch import Tensor
 
 from didact.attribution._flow import Flow
 from didact.attribution.base import register
+from didact.models.estimate import TOUCHED, Own, Shape
 from didact.models.layers import Step, Trace
 from didact.ops.rollout import roll_out
 from didact.protocols import LAYERED
@@ -43,6 +44,12 @@ class GlobEnc(Flow):
         >>> import didact
         >>> didact.explain("A truly wonderful film.", method="globenc")  # doctest: +SKIP
     """
+
+    def own(self, shape: Shape) -> Own:
+        """Products of what a token sends with the attention of every other, in double precision."""
+        n, sent = shape.tokens, shape.heads + 1
+        products = n * n * sent * (2 * sent + TOUCHED) + n * sent * shape.width * (2 * sent + TOUCHED)
+        return Own((shape.layers - 1) * products, shape.traced + 8 * n * sent * (3 * n + 2 * shape.width))
 
     def flow(self, trace: Trace) -> Tensor:
         """Shares of the tokens in the first position of the last layer: (tokens,)."""

@@ -20,7 +20,7 @@ from didact.types import Card, Cost, Target, Units
         family="perturbation",
         summary="Shapley values of the units, estimated from few coalitions with standard errors; exact when all fit.",
         reference="Lundberg and Lee 2017; Covert and Lee 2021 (pairs); Musco and Witter 2025 (sizes)",
-        cost="at most samples + 3 forwards (at least 2n + 3)",
+        cost="at most evaluations + 3 forwards (at least 2n + 3)",
         seeded=True,
         axioms=frozenset({"completeness", "symmetry", "dummy"}),
     )
@@ -34,7 +34,7 @@ class KernelShap(Attribution):
     values without bias and needs more evaluations for it; ``partition_shap`` needs fewer and explains by groups.
 
     Args:
-        samples: coalitions evaluated besides the full and the empty one; at least 2n are always taken.
+        evaluations: coalitions evaluated besides the full and the empty one; at least 2n are always taken.
         fit: "smooth" takes the mean of a Gaussian process given the answers, in which units interact the less the less
             they do alone; "linear" is the published weighted least squares. They agree when all coalitions are known;
             before that "smooth" needs two thirds to a third of the evaluations unless the model is close to noise.
@@ -48,14 +48,14 @@ class KernelShap(Attribution):
         >>> didact.explain("Not bad at all.", method="kernel_shap").details["base_value"]  # doctest: +SKIP
     """
 
-    samples: int = 500
+    evaluations: int = 500
     fit: Literal["smooth", "linear"] = "smooth"
     tolerance: float | None = None
     absence: str | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
-        at_least(self, samples=2)
+        at_least(self, evaluations=2)
         if self.tolerance is not None:
             at_least(self, tolerance=0)
 
@@ -65,9 +65,9 @@ class KernelShap(Attribution):
 
     def cost(self, units: Units) -> Cost:
         """The plain prediction, full, empty and the coalitions."""
-        return Cost(forwards=2 * shapley_pair_count(len(units), self.samples) + 3)
+        return Cost(forwards=2 * shapley_pair_count(len(units), self.evaluations) + 3)
 
     def _job(self, units: Units) -> Pairs:
         n = len(units)
-        pairs = shapley_pairs(n, shapley_pair_count(n, self.samples), generator(self.seed, units.example))
+        pairs = shapley_pairs(n, shapley_pair_count(n, self.evaluations), generator(self.seed, units.example))
         return Pairs(pairs, smooth_fit if self.fit == "smooth" else linear_fit, self.tolerance)

@@ -92,9 +92,10 @@ class _Flow:
         self.last: tuple[Tensor, Tensor] | None = None
 
     def add(self, states: Tensor, gradients: Tensor) -> None:
-        """Further points in order: (k, tokens, dim)."""
+        """Further points in order: (k, tokens, dim). Nothing is kept before the last allocation."""
         if self.last is not None:
             states, gradients = torch.cat([self.last[0], states]), torch.cat([self.last[1], gradients])
         slopes = gradients[:-1] if self.rule == "left" else (gradients[:-1] + gradients[1:]) / 2
-        self.passed = self.passed.to(states.device) + (slopes * states.diff(dim=0)).sum((0, 2)).double()
-        self.last = states[-1:].clone(), gradients[-1:].clone()
+        passed = self.passed.to(states.device) + (slopes * states.diff(dim=0)).sum((0, 2)).double()
+        last = states[-1:].clone(), gradients[-1:].clone()
+        self.passed, self.last = passed, last

@@ -22,7 +22,7 @@ from didact.types import Card, Cost, Floats, Keep, Target, Units
         family="perturbation",
         summary="Owen values: halves of the text share the effect as Shapley says, then their halves, down to units.",
         reference="Owen 1977; Winter 1989 (levels); Lundberg and Lee 2017 (shap's PartitionExplainer)",
-        cost="at most samples + 3 forwards",
+        cost="at most evaluations + 3 forwards",
         axioms=frozenset({"completeness", "dummy"}),
     )
 )
@@ -40,7 +40,7 @@ class PartitionShap(Attribution):
     words may get different scores because of where they stand.
 
     Args:
-        samples: coalitions evaluated besides the full and the empty one.
+        evaluations: coalitions evaluated besides the full and the empty one.
         absence: how an absent unit is shown; the model's default when not given.
 
     Example:
@@ -48,20 +48,20 @@ class PartitionShap(Attribution):
         >>> didact.explain("Not bad at all.", method="partition_shap").details["unshared"]  # doctest: +SKIP
     """
 
-    samples: int = 500
+    evaluations: int = 500
     absence: str | None = None
 
     def __post_init__(self) -> None:
-        at_least(self, samples=2)
+        at_least(self, evaluations=2)
 
     def attribute(self, model: Model, units: Sequence[Units], targets: Sequence[Target]) -> list[Outcome]:
         """Play the games of all texts side by side."""
-        jobs = [_Games(_tree(unit), len(unit), self.samples // 2) for unit in units]
+        jobs = [_Games(_tree(unit), len(unit), self.evaluations // 2) for unit in units]
         return in_rounds(model, units, targets, jobs, self.absence)
 
     def cost(self, units: Units) -> Cost:
         """The plain prediction, full, empty, and two coalitions for each game."""
-        return Cost(forwards=2 * min(games(_tree(units)), self.samples // 2) + 3)
+        return Cost(forwards=2 * min(games(_tree(units)), self.evaluations // 2) + 3)
 
 
 def _tree(units: Units) -> Node:

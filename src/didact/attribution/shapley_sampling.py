@@ -22,7 +22,7 @@ from didact.types import Card, Cost, Floats, Target, Units
         family="perturbation",
         summary="Shapley values of the units without bias: mean contribution over random orders and their reverses.",
         reference="Castro, Gomez and Tejada 2009; Mitchell et al. 2022 (antithetic orders)",
-        cost="at most samples + 3 forwards (at least 2n + 1)",
+        cost="at most evaluations + 3 forwards (at least 2n + 1)",
         seeded=True,
         axioms=frozenset({"completeness", "symmetry", "dummy"}),
     )
@@ -37,7 +37,7 @@ class ShapleySampling(Attribution):
     evaluated instead, and the values are exact. ``kernel_shap`` needs fewer evaluations for the same precision.
 
     Args:
-        samples: the most coalitions evaluated besides the full and the empty one; one pair of orders, 2n - 2
+        evaluations: the most coalitions evaluated besides the full and the empty one; one pair of orders, 2n - 2
             coalitions, is always taken, and two are needed for standard errors.
         tolerance: stop early once the largest standard error of a unit, on the explained scale, is this small.
             Evaluations then go in rounds, and the declared cost is the most it can take.
@@ -49,13 +49,13 @@ class ShapleySampling(Attribution):
         >>> didact.explain("Not bad at all.", method="shapley_sampling").errors  # doctest: +SKIP
     """
 
-    samples: int = 500
+    evaluations: int = 500
     tolerance: float | None = None
     absence: str | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
-        at_least(self, samples=2)
+        at_least(self, evaluations=2)
         if self.tolerance is not None:
             at_least(self, tolerance=0)
 
@@ -69,9 +69,9 @@ class ShapleySampling(Attribution):
 
     def _job(self, units: Units) -> Estimation:
         n, rng = len(units), generator(self.seed, units.example)
-        if (1 << n) - 2 <= self.samples:
+        if (1 << n) - 2 <= self.evaluations:
             return Pairs(shapley_pairs(n, (1 << (n - 1)) - 1, rng), exact_fit, None)
-        return _Orders(antithetic_orders(n, antithetic_count(n, self.samples), rng), self.tolerance)
+        return _Orders(antithetic_orders(n, antithetic_count(n, self.evaluations), rng), self.tolerance)
 
 
 class _Orders(Estimation):

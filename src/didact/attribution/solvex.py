@@ -24,7 +24,7 @@ MetricName = Literal["comprehensiveness", "sufficiency", "difference"]
         family="perturbation",
         summary="Order of units found by beam search on comprehensiveness, sufficiency or their difference.",
         reference="Zhou and Shah 2023",
-        cost="about beam x n x steps forwards (twice that for difference)",
+        cost="about n + beam x candidates x steps forwards (twice that for difference)",
         signed=False,
     )
 )
@@ -51,10 +51,13 @@ class Solvex(Attribution):
         beam: orders kept after each step.
         depth: how far to search, in percent of the units; metrics of the top 20 % do not see the rest.
         steps: how far to search, in units; ends the search of a long text before ``depth`` does.
+        candidates: after the first step only so many units are tried, those that were worth most as a first unit, and
+            never fewer than ``beam`` or ``steps``; all when None.
         absence: how an absent unit is shown; the model's default when not given.
 
-    The authors search all the way on probabilities (``beam=50, depth=100, steps=1000, scale="probability"``), which
-    takes some 50 n^2 forwards; the defaults here take about 2 n^2 up to 50 units, and about 100 n beyond.
+    The authors search all the way on probabilities (``beam=50, depth=100, steps=1000, candidates=None,
+    scale="probability"``), which takes some 50 n^2 forwards; the defaults here take about 2 n^2 up to 50 units, and
+    about 4,000 + 2 n beyond.
 
     Example:
         >>> import didact
@@ -65,17 +68,20 @@ class Solvex(Attribution):
     beam: int = 5
     depth: float = 20.0
     steps: int = 10
+    candidates: int | None = 50
     absence: str | None = None
 
     def __post_init__(self) -> None:
         at_least(self, beam=1, depth=0, steps=1)
+        if self.candidates is not None:
+            at_least(self, candidates=1)
         if self.depth > 100:
             raise ParameterError(f"depth of solvex must be at most 100, got {self.depth!r}")
 
     def attribute(self, model: Model, units: Sequence[Units], targets: Sequence[Target]) -> list[Outcome]:
         """Take one unit more in every beam of every example, all evaluated together, until each is deep enough."""
         full = model.score(units, targets, [np.ones((1, len(unit)), dtype=np.bool_) for unit in units], self.absence)
-        beams = [_Beam(len(unit), self.beam) for unit in units]
+        beams = [_Beam(len(unit), self.beam, self._pool(len(unit))) for unit in units]
         steps = [self._steps(len(unit)) for unit in units]
         for step in range(max(steps)):
             active = [i for i, last in enumerate(steps) if step < last]
@@ -93,12 +99,17 @@ class Solvex(Attribution):
         """The plain prediction, the full text, and every extension of every order in the beam."""
         n, width, rows = len(units), 1, 0
         for step in range(self._steps(n)):
-            rows += width * (n - step)
-            width = min(self.beam, width * (n - step))
+            tried = n if step == 0 else self._pool(n) - step
+            rows += width * tried
+            width = min(self.beam, width * tried)
         return Cost(forwards=2 + rows * (2 if self.metric == "difference" else 1))
 
     def _steps(self, n: int) -> int:
         return min(max(1, math.ceil(n * self.depth / 100)), self.steps, n)
+
+    def _pool(self, n: int) -> int:
+        """Units tried after the first step."""
+        return n if self.candidates is None else min(n, max(self.candidates, self.beam, self._steps(n)))
 
     def _rows(self, taken: Bools) -> Bools:
         """Keep masks that the metric needs for these sets of taken units."""
@@ -114,11 +125,13 @@ class Solvex(Attribution):
 
 
 class _Beam:
-    """The orders of one example's units that are still in the race, best first."""
+    """The orders of one example's units that are still in the race, best first; after a step, of the best so many."""
 
-    def __init__(self, n: int, width: int) -> None:
+    def __init__(self, n: int, width: int, pool: int) -> None:
         self.n = n
         self.width = width
+        self.pool = pool
+        self.tried = list(range(n))
         self.orders: list[tuple[int, ...]] = [()]
         self.worth: Floats = np.zeros(1)
         self.first: Floats = np.zeros(n)
@@ -130,17 +143,19 @@ class _Beam:
 
     def extensions(self) -> Bools:
         """Sets of taken units after one more step, order by order and unit by unit: (extensions, n)."""
-        rows = np.zeros((len(self.orders) * (self.n - len(self.orders[0])), self.n), dtype=np.bool_)
-        for row, order in zip(rows, self._extended(), strict=True):
+        orders = self._extended()
+        rows = np.zeros((len(orders), self.n), dtype=np.bool_)
+        for row, order in zip(rows, orders, strict=True):
             row[list(order)] = True
         return rows
 
     def advance(self, taken: Bools, worth: Floats) -> None:
         """Keep the best extensions, the best of each set before any repeated set."""
         orders = self._extended()
+        total = np.repeat(self.worth, len(orders) // len(self.orders)) + worth
         if len(self.orders[0]) == 0:
             self.first = worth
-        total = np.repeat(self.worth, self.n - len(self.orders[0])) + worth
+            self.tried = sorted(np.argsort(-worth, kind="stable")[: self.pool].tolist())
         ranked = np.argsort(-total, kind="stable")
         seen: set[bytes] = set()
         repeats = np.zeros(len(ranked), dtype=np.bool_)
@@ -162,4 +177,4 @@ class _Beam:
         return scores
 
     def _extended(self) -> list[tuple[int, ...]]:
-        return [(*order, i) for order in self.orders for i in range(self.n) if i not in order]
+        return [(*order, i) for order in self.orders for i in self.tried if i not in order]

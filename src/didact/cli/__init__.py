@@ -8,13 +8,14 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from didact.cli import compare, demo, explain, listing
+from didact.cli import compare, demo, evaluate, explain, listing, report, run
 from didact.errors import DidactError
 
-COMMANDS = (explain, compare, listing, demo)
+COMMANDS = (explain, compare, evaluate, run, report, listing, demo)
 EPILOG = """examples:
   didact explain "A warm, funny and wonderful film."
   didact compare "Not bad at all." --methods lime,kernel_shap,integrated_gradients
+  didact evaluate --data reviews.jsonl --methods lime,kernel_shap,integrated_gradients
   didact list methods
   didact demo
 """
@@ -42,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
     """The whole command line."""
     whole = argparse.ArgumentParser(
         prog="didact",
-        description="Explain the predictions of transformer text classifiers.",
+        description="Explain the predictions of transformer text classifiers, and grade explanations.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -51,12 +51,13 @@ def _print_truth(examples: list[Example], found: list[Explanation]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from didact.metrics.plausibility.rationale_auc import rationale_auc
+    from didact.metrics.plausibility.rationale_auc import RationaleAuc
+    from didact.protocols import Evidence
 
     table = Table("method", "AUC", "forwards", "seconds per text", box=None, header_style="bold", padding=(0, 2, 0, 0))
     for method in dict.fromkeys(explanation.method for explanation in found):
         mine = [explanation for explanation in found if explanation.method == method]
-        area = fmean(rationale_auc(explanation) for explanation in mine)
+        area = fmean(grade.value for grade in RationaleAuc().measure(Evidence(mine)))
         forwards = fmean(explanation.cost.forwards for explanation in mine)
         seconds = fmean(explanation.cost.seconds or 0.0 for explanation in mine)
         table.add_row(method, f"{area:.2f}", f"{forwards:.0f}", f"{seconds:.2f}")

@@ -10,7 +10,7 @@ NAME = "explain"
 HELP = "Show which words drove a model's prediction."
 EXAMPLES = """examples:
   didact explain "A warm, funny and wonderful film."
-  didact explain "Not bad at all." --method kernel_shap --set samples=200 --target negative
+  didact explain "Not bad at all." --method kernel_shap --set evaluations=200 --target negative
   didact explain reviews.txt --method lime --format html --out reviews.html
   didact explain "A man sleeps." --pair "Nobody is awake." --model ./nli-model --inputs pair
   cat reviews.txt | didact explain - --format json

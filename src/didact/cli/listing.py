@@ -6,11 +6,12 @@ import argparse
 import json
 
 NAME = "list"
-HELP = "List the registered methods, or the models that can be explained."
+HELP = "List the registered methods, the models that can be explained, or the data sets known by name."
 EXAMPLES = """examples:
   didact list methods
   didact list methods --format json
   didact list models
+  didact list data
 """
 
 MODELS = (
@@ -20,26 +21,33 @@ MODELS = (
     ("in Python", "also (model, tokenizer), a text-classification pipeline, or a function from texts to probabilities"),
 )
 
+SHOWN = {
+    "methods": ("name", "family", "needs", "cost", "summary"),
+    "models": ("model", "what"),
+    "data": ("name", "task", "splits", "rationales", "from"),
+}
+"""The columns of each table; JSON has more."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own options."""
-    parser.add_argument("what", choices=("methods", "models"))
+    parser.add_argument("what", choices=tuple(SHOWN))
     parser.add_argument("--format", choices=("terminal", "json"), default="terminal")
 
 
 def run(options: argparse.Namespace) -> None:
     """Print a table, or JSON."""
-    rows = (
-        _methods() if options.what == "methods" else [dict(zip(("model", "what"), row, strict=True)) for row in MODELS]
-    )
+    rows = {"methods": _methods, "models": _models, "data": _data}[options.what]()
     if options.format == "json":
         print(json.dumps(rows, indent=2))
         return
     from rich.console import Console
     from rich.table import Table
 
-    shown = ("name", "family", "needs", "cost", "summary") if options.what == "methods" else ("model", "what")
+    shown = SHOWN[options.what]
     table = Table(*shown, box=None, header_style="bold", padding=(0, 2, 0, 0))
+    table.columns[0].no_wrap = True
+    table.columns[-1].overflow = "fold"  # a path cut short is of no use
     for row in rows:
         table.add_row(*(", ".join(cell) if isinstance(cell := row[key], list) else str(cell) for key in shown))
     Console().print(table)
@@ -49,3 +57,26 @@ def _methods() -> list[dict[str, object]]:
     from didact.attribution.base import ATTRIBUTIONS
 
     return [card.to_dict() for card in ATTRIBUTIONS.cards()]
+
+
+def _models() -> list[dict[str, object]]:
+    return [dict(zip(SHOWN["models"], row, strict=True)) for row in MODELS]
+
+
+def _data() -> list[dict[str, object]]:
+    """The presets, with the folder where one is found on this machine and the Hub's id otherwise."""
+    from didact.data.presets import PRESETS
+
+    rows = [preset.to_dict() | {"from": str(preset.folder() or f"hub:{preset.hub}")} for preset in PRESETS.values()]
+    planted: dict[str, object] = {
+        "name": "corpus",
+        "task": "opinion of a generated review",
+        "labels": ["negative", "positive"],
+        "splits": ["all"],
+        "rationales": "planted words",
+        "from": "generated",
+        "hub": "",
+        "reference": "didact",
+        "notes": "another seed gives other texts",
+    }
+    return [*rows, planted]

@@ -14,6 +14,7 @@ from didact.errors import InputError, ParameterError
 from didact.types import LEVELS, SCALES, Example
 
 if TYPE_CHECKING:
+    from didact.experiments.recipe import Recipe
     from didact.protocols import Model
     from didact.types import Estimate, Explanation
 
@@ -61,6 +62,33 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("output")
     group.add_argument("--format", choices=tuple(ENDINGS), default="terminal", help="default: terminal")
     group.add_argument("--out", type=Path, metavar="FILE", help="write to a file instead of standard output")
+
+
+def add_store(parser: argparse.ArgumentParser) -> None:
+    """Where a run keeps its parts."""
+    parser.add_argument(
+        "--store", type=Path, metavar="DIR", help="parts kept here and shared with other runs (default: DIR/parts)"
+    )
+
+
+def carry_out(recipe: Recipe, out: Path | None, store: Path | None, command: str) -> None:
+    """Run a recipe, write its report, show the summary and print the page's path last."""
+    from rich.console import Console
+
+    from didact.cli import report
+    from didact.experiments.prepare import prepare
+    from didact.experiments.report import find_in, write
+    from didact.experiments.runner import run
+    from didact.progress import listening
+    from didact.render.progress import Bar
+
+    folder = out or Path("runs") / recipe.name
+    with listening(Bar()):
+        run(prepare(recipe), folder, store=store, command=command)
+    findings = find_in(folder)
+    report.show(findings, Console())
+    for path in write(findings):
+        print(path)
 
 
 def read_input(options: argparse.Namespace) -> list[Example]:

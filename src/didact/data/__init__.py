@@ -1,1 +1,1 @@
-"""Where examples come from: files, and the generated corpus with planted rationales."""
+"""Where examples come from: files, presets, the Hub, Python objects, and a corpus with planted rationales."""

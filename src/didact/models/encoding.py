@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 
+RECENT = 128
+"""Encodings kept: those of the examples at work, which are asked for at every step of an explanation."""
+
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
@@ -42,15 +45,21 @@ class Encoder:
         self.tokenizer = tokenizer
         self.limit = limit
         self.max_truncated = max_truncated
+        self._recent: dict[tuple[str, ...], Encoding] = {}
 
     def encode(self, examples: Sequence[Example]) -> list[Encoding]:
         """Tokenise examples one by one (batch settings such as padding stay out of it)."""
-        return [self._encode(example) for example in examples]
+        return [self._recent.get(example.fields) or self._afresh(example) for example in examples]
 
     def units(self, examples: Sequence[Example], level: Level) -> list[Units]:
-        """Words or tokens of each example."""
-        encodings = self.encode(examples)
-        return [self._units(example, code, level) for example, code in zip(examples, encodings, strict=True)]
+        """Words or tokens of each example, tokenised afresh."""
+        return [self._units(example, self._afresh(example), level) for example in examples]
+
+    def _afresh(self, example: Example) -> Encoding:
+        if len(self._recent) >= RECENT:
+            self._recent.clear()
+        self._recent[example.fields] = made = self._encode(example)
+        return made
 
     def _encode(self, example: Example) -> Encoding:
         with settings_kept(self.tokenizer):

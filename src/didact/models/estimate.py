@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -32,14 +33,72 @@ class Pace:
         return self.seconds * tokens / self.tokens
 
 
+@dataclass(frozen=True)
+class Shape:
+    """The size of a network and of the text it reads.
+
+    Attributes:
+        tokens: length of the text.
+        width: dimensions of a hidden vector.
+        inner: dimensions inside the feed-forward block.
+        heads: attention heads of a layer.
+        layers: how many.
+    """
+
+    tokens: int
+    width: int
+    inner: int
+    heads: int
+    layers: int
+
+    @property
+    def multiplications(self) -> int:
+        """What one forward pass takes."""
+        per_token = 4 * self.width**2 + 2 * self.width * self.inner + 2 * self.tokens * self.width
+        return self.layers * self.tokens * per_token
+
+    @property
+    def traced(self) -> int:
+        """Bytes of what a trace of all layers keeps: attention maps, and what each layer computed for every token."""
+        return 4 * self.layers * self.tokens * (self.heads * self.tokens + 5 * self.width + self.inner)
+
+
+@dataclass(frozen=True)
+class Own:
+    """What explaining one text takes besides passes through the model.
+
+    Attributes:
+        multiplications: arithmetic; a number that is only moved or added counts for as many as its time is worth.
+        memory: bytes.
+    """
+
+    multiplications: float
+    memory: float
+
+
+@runtime_checkable
+class Demanding(Protocol):
+    """An explainer with much arithmetic or large arrays of its own."""
+
+    def own(self, shape: Shape) -> Own:
+        """What they take for a text and a model of this size."""
+        ...
+
+
+TOUCHED = 150.0
+"""Multiplications of large matrices in the time of sending one number a few times through memory."""
+
+
 def estimate(model: Model, units: Sequence[Units], explainer: Explainer, pace: Pace) -> Estimate:
     """Counts from the method's own declaration, seconds from the pace, memory from the model's configuration."""
     costs = [explainer.cost(unit) for unit in units]
+    own = [_own(model, explainer, unit) for unit in units]
     seconds = sum(
-        (cost.forwards + BACKWARD * cost.backwards) * pace.of(_length(unit))
-        for cost, unit in zip(costs, units, strict=True)
+        (cost.forwards + BACKWARD * cost.backwards + passes) * pace.of(_length(unit))
+        for cost, (passes, _), unit in zip(costs, own, units, strict=True)
     )
     differentiates = any(cost.backwards for cost in costs)
+    memory = _memory(model, max(_length(unit) for unit in units), differentiates)
     return Estimate(
         method=explainer.card.name,
         examples=len(units),
@@ -47,7 +106,7 @@ def estimate(model: Model, units: Sequence[Units], explainer: Explainer, pace: P
         forwards=sum(cost.forwards for cost in costs),
         backwards=sum(cost.backwards for cost in costs),
         seconds=seconds,
-        memory=_memory(model, max(_length(unit) for unit in units), differentiates),
+        memory=None if memory is None else memory + max(taken for _, taken in own),
     )
 
 
@@ -81,6 +140,22 @@ def _length(units: Units) -> int:
     return max((max(positions, default=0) for positions in units.positions), default=0) + 1
 
 
+def _own(model: Model, explainer: Explainer, units: Units) -> tuple[float, int]:
+    """A method's own arithmetic in passes over this text, and its own memory in bytes."""
+    if not isinstance(model, TextModel) or not isinstance(explainer, Demanding):
+        return 0.0, 0
+    shape = _shape(model, _length(units))
+    taken = explainer.own(shape)
+    return taken.multiplications / shape.multiplications, round(taken.memory)
+
+
+def _shape(model: TextModel, tokens: int) -> Shape:
+    config = model.hf.config.get_text_config()
+    width = int(config.hidden_size)
+    inner = int(getattr(config, "intermediate_size", None) or 4 * width)
+    return Shape(tokens, width, inner, int(config.num_attention_heads), int(config.num_hidden_layers))
+
+
 def _memory(model: Model, tokens: int, differentiates: bool) -> int | None:
     """Bytes of the weights and of what one batch keeps alive.
 
@@ -90,12 +165,9 @@ def _memory(model: Model, tokens: int, differentiates: bool) -> int | None:
     """
     if not isinstance(model, TextModel):
         return None
-    config = model.hf.config.get_text_config()
+    shape = _shape(model, tokens)
     weights = sum(parameter.numel() * parameter.element_size() for parameter in model.hf.parameters())
-    hidden, layers = int(config.hidden_size), int(config.num_hidden_layers)
-    inner = int(getattr(config, "intermediate_size", None) or 4 * hidden)
-    heads = int(config.num_attention_heads)
     batch = max(tokens, model.budget.tokens // 2 if differentiates else model.budget.tokens)
-    per_token = 8 * hidden + 2 * inner + heads * tokens
-    held = layers if differentiates else 1
+    per_token = 8 * shape.width + 2 * shape.inner + shape.heads * tokens
+    held = shape.layers if differentiates else 1
     return weights + batch * per_token * held * model.hf.dtype.itemsize

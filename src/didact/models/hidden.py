@@ -32,9 +32,11 @@ def hidden_gradients(
 ) -> list[Floats]:
     """Values at all points; ``visit`` gets the layer's output and the gradient there, each example's points in order.
 
-    Nothing below the layer is differentiated.
+    Nothing below the layer is differentiated. When memory runs out in ``visit``, its batch is done again in smaller
+    ones, and what was visited is left out; ``visit`` itself must not keep anything before its last allocation.
     """
     values = np.zeros(len(rows.owner))
+    visited = [0] * len(rows.points)
 
     def evaluate(batch: Ints) -> None:
         with tapped(layer) as seen:
@@ -44,7 +46,11 @@ def hidden_gradients(
         values[batch] = found.detach().double().cpu().numpy()
         states = states.detach()
         for i, own, steps in rows.parts(batch):
-            visit(i, steps.start, states[own, : rows.sizes[i]], gradient[own, : rows.sizes[i]])
+            if steps.stop > visited[i]:
+                first = max(steps.start, visited[i])
+                new = slice(own.start + first - steps.start, own.stop)
+                visit(i, first, states[new, : rows.sizes[i]], gradient[new, : rows.sizes[i]])
+                visited[i] = steps.stop
 
     run("differentiating", rows.lengths, budget, pads, evaluate)
     count(forwards=len(values), backwards=len(values), evaluated=len(values))

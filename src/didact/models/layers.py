@@ -54,6 +54,11 @@ class Norm:
         """Its linear part, which still has to be divided by the deviation of the whole sum."""
         return (parts - parts.mean(-1, keepdim=True)) * self.weight
 
+    def back(self, gradients: Tensor) -> Tensor:
+        """The transpose of the linear part: from gradients behind it to those before it."""
+        weighted = gradients * self.weight
+        return weighted - weighted.mean(-1, keepdim=True)
+
     def deviation(self, sums: Tensor) -> Tensor:
         """What the linear part is divided by: (..., d) -> (..., 1)."""
         return (sums.var(-1, correction=0, keepdim=True) + self.eps).sqrt()

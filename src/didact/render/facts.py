@@ -133,27 +133,28 @@ def meanings(group: Group) -> list[tuple[bool, tuple[str, ...]]]:
 
 
 def scaling(group: Group) -> str:
-    """How strong the strongest colour is."""
-    if len(group.explanations) > 1:
-        return "each row is scaled to its own largest score"
-    explanation = group.first
-    largest = max((abs(score) for score in explanation.scores), default=0.0)
-    if largest == 0:
-        return "all scores are zero" if explanation.scores else "nothing was scored"
-    return f"full colour is the largest score, {numbers(explanation)[ranked(explanation)[0]]}"
+    """How strong the strongest colour is, and what ± means where numbers have one."""
+    errors = "; ± is one standard error" if any(each.errors for each in group.explanations) else ""
+    return _fullest(group) + errors
 
 
 def numbers(explanation: Explanation) -> list[str]:
     """The scores with equally many decimals, about three figures for the largest, a sign where signs mean something."""
-    largest = max((abs(score) for score in explanation.scores), default=0.0)
-    power = math.floor(math.log10(largest)) if largest > 0 else 0
-    form = ".2e" if not -4 <= power <= 5 else f".{max(0, 2 - power)}f"
+    form = _form(explanation)
     return [_number(score, form, explanation.signed) for score in explanation.scores]
 
 
+def estimates(explanation: Explanation) -> list[str]:
+    """The scores as ``numbers`` writes them, each with its standard error behind ± where the method tells one."""
+    written, form = numbers(explanation), _form(explanation)
+    if not explanation.errors:
+        return written
+    return [f"{number} ± {error:{form}}" for number, error in zip(written, explanation.errors, strict=True)]
+
+
 def strongest(explanation: Explanation, most: int) -> list[tuple[str, str]]:
-    """The strongest units and their scores."""
-    written, texts = numbers(explanation), explanation.units.texts
+    """The strongest units and their scores, with standard errors where there are."""
+    written, texts = estimates(explanation), explanation.units.texts
     return [(name(texts[unit]), written[unit]) for unit in ranked(explanation)[:most]]
 
 
@@ -186,6 +187,22 @@ def duration(seconds: float) -> str:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _fullest(group: Group) -> str:
+    if len(group.explanations) > 1:
+        return "each row is scaled to its own largest score"
+    explanation = group.first
+    largest = max((abs(score) for score in explanation.scores), default=0.0)
+    if largest == 0:
+        return "all scores are zero" if explanation.scores else "nothing was scored"
+    return f"full colour is the largest score, {numbers(explanation)[ranked(explanation)[0]]}"
+
+
+def _form(explanation: Explanation) -> str:
+    largest = max((abs(score) for score in explanation.scores), default=0.0)
+    power = math.floor(math.log10(largest)) if largest > 0 else 0
+    return ".2e" if not -4 <= power <= 5 else f".{max(0, 2 - power)}f"
 
 
 def _pairs(values: Mapping[str, object]) -> list[str]:

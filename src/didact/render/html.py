@@ -174,8 +174,9 @@ def _source(explanation: Explanation) -> str:
 
 def _titles(explanation: Explanation) -> list[str]:
     form = "+.6g" if explanation.signed else ".6g"
-    named = zip(explanation.units.texts, explanation.scores, strict=True)
-    return [_text(f"{name(text)}: {score:{form}}") for text, score in named]
+    errors = [f" ± {error:.2g}" for error in explanation.errors] or [""] * len(explanation.scores)
+    named = zip(explanation.units.texts, explanation.scores, errors, strict=True)
+    return [_text(f"{name(text)}: {score:{form}}{error}") for text, score, error in named]
 
 
 def _piece(piece: Piece, signed: bool, titles: Sequence[str]) -> str:
@@ -196,7 +197,7 @@ def _side(strength: float, signed: bool) -> str:
 
 def _scores(explanation: Explanation) -> str:
     """All scores, strongest first, for those who cannot see colours or want the numbers."""
-    power, written, texts = strengths(explanation), facts.numbers(explanation), explanation.units.texts
+    power, written, texts = strengths(explanation), facts.estimates(explanation), explanation.units.texts
     two_sided = any(strength < 0 for strength in power)
     rows = "".join(
         f'<tr><td class="number">{unit + 1}</td><td dir="auto">{_text(name(texts[unit]))}</td>'

@@ -152,11 +152,11 @@ def _legend(group: facts.Group) -> str:
 
 
 def _told(fact: str) -> str:
-    return re.sub(r"(?<![\w-])-(?=\d)", "$-$", escape(fact))
+    return re.sub(r"(?<![\w-])-(?=\d)", "$-$", escape(fact)).replace("±", r"$\pm$")
 
 
 def _number(number: str) -> str:
-    return f"${number}$"
+    return "$" + number.replace("±", r"\pm") + "$"
 
 
 def _code(colour: str) -> str:

@@ -204,7 +204,7 @@ def _style(piece: Piece, signed: bool, palette: Palette) -> Style:
 
 def _bars(explanation: Explanation, palette: Palette) -> RenderableType:
     """The strongest units as a list that needs no colour: name, number, bar to the left or right of zero."""
-    power, written, texts = strengths(explanation), facts.numbers(explanation), explanation.units.texts
+    power, written, texts = strengths(explanation), facts.estimates(explanation), explanation.units.texts
     listed = ranked(explanation)[:LISTED]
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)

@@ -1,38 +1,38 @@
-"""Area under the ROC curve of an explanation against the example's rationale."""
+"""Rationale AUC: how well the scores put the words of the rationale above the others."""
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import dataclass
 
-from didact.errors import InputError
-from didact.types import Explanation, Floats, Units
+from didact.metrics.base import register
+from didact.metrics.plausibility._helpers import Bools, Plausibility, roc_auc
+from didact.types import Floats, Grade, MetricCard
 
 
-def rationale_auc(explanation: Explanation) -> float:
-    """Probability that a unit of the rationale scores above another unit, ties counting half.
+@register(
+    MetricCard(
+        name="rationale_auc",
+        family="plausibility",
+        summary="Area under the ROC curve of the scores against the human rationale.",
+        reference="Fernandes et al. 2022 (SMaT)",
+        low=0.0,
+        high=1.0,
+        needs=frozenset({"rationale"}),
+    )
+)
+@dataclass(frozen=True, kw_only=True)
+class RationaleAuc(Plausibility):
+    """Probability that a word of the rationale scores above another word, ties counting half.
 
     Signed scores count as they are: the rationale is evidence for the label, so a method that scores it negative is
-    wrong. 0.5 is chance, 1.0 perfect, NaN when every unit or none is in the rationale.
+    wrong. Chance gives 0.5 whatever the size of the rationale, unlike ``rationale_average_precision``. The settings are
+    those of all comparisons with rationales.
+
+    Example:
+        >>> from didact.metrics.plausibility.rationale_auc import RationaleAuc
+        >>> RationaleAuc(stop_words="english").measure(evidence)  # doctest: +SKIP
     """
-    if explanation.example.rationale is None:
-        raise InputError(f"the example {explanation.example.text!r:.60} has no rationale to compare with")
-    return roc_auc(explanation.array, in_rationale(explanation.units))
 
-
-def roc_auc(scores: Floats, relevant: NDArray[np.bool_]) -> float:
-    """Area under the ROC curve by counting pairs."""
-    positive, negative = scores[relevant], scores[~relevant]
-    if not len(positive) or not len(negative):
-        return float("nan")
-    difference = positive[:, None] - negative[None]
-    return float((difference > 0).mean() + 0.5 * (difference == 0).mean())
-
-
-def in_rationale(units: Units) -> NDArray[np.bool_]:
-    """Per unit whether the example's rationale overlaps it."""
-    spans = units.example.rationale or ()
-    return np.array(
-        [any(s.field == u.field and s.start < u.end and u.start < s.end for s in spans) for u in units.spans],
-        dtype=np.bool_,
-    )
+    def judge(self, scores: Floats, gold: Bools) -> Grade:
+        """Count the pairs in the right order."""
+        return Grade(roc_auc(scores, gold))

@@ -67,6 +67,11 @@ class Substituted(TorchFunctionMode):
                 self.unruled.add(name)
         return found.detach() if name in self.rules.frozen else found
 
+    @property
+    def details(self) -> dict[str, float]:
+        """What an explanation should tell: how many functions had no rule, if any."""
+        return {"unruled_operations": float(len(self.unruled))} if self.unruled else {}
+
     def ruled(self, compute: Callable[..., Tensor], pull: Pullback, *inputs: Tensor) -> Tensor:
         """``compute(*inputs)``, differentiated by ``pull(upstream, *inputs)``."""
 

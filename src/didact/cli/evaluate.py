@@ -1,0 +1,131 @@
+"""``didact evaluate``: grade explainers on a model and data, in one command."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from didact.cli import options as shared
+from didact.errors import ParameterError
+
+if TYPE_CHECKING:
+    from didact.experiments.recipe import Recipe
+
+NAME = "evaluate"
+HELP = "Grade explainers on a model and data, and write a report."
+EXAMPLES = """examples:
+  didact evaluate
+  didact evaluate --model ./my-model --data reviews.jsonl --limit 200 --out runs/mine
+  didact evaluate --data sst2 --split validation --methods lime,kernel_shap,integrated_gradients
+  didact evaluate --data movie_rationales --split test --metrics rationale_auc,comprehensiveness --truncate
+  didact evaluate --methods lime --set lime.samples=200 --seeds 0,1,2 --metrics default
+  didact evaluate --methods all --dry-run
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's own options."""
+    shared.add_model(parser)
+    group = parser.add_argument_group("data")
+    group.add_argument(
+        "--data",
+        default="corpus",
+        metavar="DATA",
+        help="a file, a folder with a file per split, a preset ('didact list data') or a Hub id "
+        "(default: made-up reviews whose evidence is known)",
+    )
+    group.add_argument("--split", help="which split (default: test, validation or the only one)")
+    group.add_argument("--limit", type=int, default=100, metavar="N", help="at most so many examples (default: 100)")
+    group = parser.add_argument_group("grading")
+    group.add_argument("--methods", default="all", metavar="A,B", help="explainers to grade (default: all)")
+    group.add_argument("--metrics", default="default", metavar="A,B", help="'default', 'all' or names")
+    group.add_argument(
+        "--set",
+        metavar="NAME.SETTING=VALUE",
+        action="append",
+        default=[],
+        help="a setting of a method or a metric; may be repeated",
+    )
+    group.add_argument("--seeds", default="0", metavar="A,B", help="seeds of seeded methods (default: 0)")
+    group.add_argument("--no-nulls", action="store_true", help="do not grade shuffled and relabelled copies")
+    shared.add_dry_run(parser)
+    group = parser.add_argument_group("output")
+    group.add_argument("--name", default="evaluation", help="of the run (default: evaluation)")
+    group.add_argument("--out", type=Path, metavar="DIR", help="folder of the run (default: runs/NAME)")
+    shared.add_store(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Make the recipe, run it and report."""
+    recipe = _recipe(options)
+    if options.dry_run:
+        from didact.api import estimates
+        from didact.experiments.prepare import prepare
+
+        experiment = prepare(recipe)
+        options.format, options.out = "terminal", None
+        explainers = list(experiment.explainers.values())
+        shared.write_estimates(estimates(experiment.data.examples, experiment.model, explainers), options)
+        return
+    shared.carry_out(recipe, options.out, options.store, _command(options))
+
+
+def _recipe(options: argparse.Namespace) -> Recipe:
+    from didact.experiments.recipe import Recipe
+
+    settings = _settings(options.set)
+    model = {
+        "source": options.model,
+        "inputs": options.inputs,
+        "device": options.device,
+        "max_length": options.max_length,
+        "max_truncated": 1.0 if options.truncate else 0.5,
+    }
+    data = {"source": options.data, "split": options.split, "limit": options.limit}
+    recipe: dict[str, Any] = {
+        "name": options.name,
+        "model": {name: value for name, value in model.items() if value is not None},
+        "data": {name: value for name, value in data.items() if value is not None},
+        "explainers": _chosen(options.methods, ("all",), "method", settings),
+        "metrics": _chosen(options.metrics, ("all", "default"), "metric", settings),
+        "seeds": _seeds(options.seeds),
+    }
+    if settings:
+        raise ParameterError(f"--set names {', '.join(sorted(settings))}, which --methods and --metrics do not list")
+    if options.no_nulls:
+        recipe["nulls"] = []
+    return Recipe.from_dict(recipe, "command line")
+
+
+def _chosen(text: str, words: Sequence[str], key: str, settings: dict[str, dict[str, object]]) -> str | list[Any]:
+    if text in words:
+        return text
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    return [{key: name, **settings.pop(name, {})} for name in names]
+
+
+def _settings(pairs: Sequence[str]) -> dict[str, dict[str, object]]:
+    """``lime.samples=200`` -> {"lime": {"samples": 200}}."""
+    found: dict[str, dict[str, object]] = {}
+    for name, value in shared.parse_settings(pairs).items():
+        owner, dot, setting = name.partition(".")
+        if not dot:
+            raise ParameterError(f"--set takes NAME.SETTING=VALUE, such as lime.samples=200; got {name!r}")
+        found.setdefault(owner, {})[setting] = value
+    return found
+
+
+def _seeds(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ParameterError(f"--seeds takes numbers such as 0,1,2; got {text!r}") from None
+
+
+def _command(options: argparse.Namespace) -> str:
+    given = [f"--data {options.data}", f"--methods {options.methods}", f"--metrics {options.metrics}"]
+    given += [f"--split {options.split}"] if options.split else []
+    given += [f"--set {pair}" for pair in options.set]
+    return f"didact evaluate {' '.join(given)} --limit {options.limit} --seeds {options.seeds}"

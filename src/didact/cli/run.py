@@ -1,0 +1,36 @@
+"""``didact run``: carry out a recipe."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from didact.cli import options as shared
+
+NAME = "run"
+HELP = "Explain and grade as a recipe file says; go on where an earlier run of it stopped."
+EXAMPLES = """examples:
+  didact run recipes/grading/sst2.toml
+  didact run my.toml --out runs/mine --device cuda
+  didact run my.toml --store runs/parts     (parts shared between runs: nothing is computed twice)
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's own options."""
+    parser.add_argument("recipe", type=Path, metavar="RECIPE", help="a .toml file")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder of the run (default: runs/NAME)")
+    parser.add_argument("--device", help="cpu, cuda, ... instead of the recipe's")
+    shared.add_store(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run the recipe and report."""
+    import dataclasses
+
+    from didact.experiments.recipe import Recipe
+
+    recipe = Recipe.from_toml(options.recipe)
+    if options.device is not None:
+        recipe = dataclasses.replace(recipe, model={**recipe.model, "device": options.device})
+    shared.carry_out(recipe, options.out, options.store, f"didact run {options.recipe.name}")

@@ -1,0 +1,41 @@
+"""What loading gives: examples with the name of where they came from and a hash of what they are."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from didact.provenance import content_hash
+from didact.types import Example
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Examples of one split.
+
+    Attributes:
+        name: the preset, the file's path, the Hub id, or "list".
+        split: name of the split; "all" where the source has none.
+        examples: the examples.
+        labels: names of the classes, in the order of their numbers where the source numbers them; empty when unknown.
+    """
+
+    name: str
+    split: str
+    examples: tuple[Example, ...]
+    labels: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def __iter__(self) -> Iterator[Example]:
+        return iter(self.examples)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of texts, labels, rationales and ids; the order of the examples does not matter, the name neither."""
+        plain = (json.dumps(example.to_dict(), sort_keys=True) for example in self.examples)
+        return content_hash(sorted(hashlib.sha256(text.encode()).hexdigest() for text in plain))

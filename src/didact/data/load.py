@@ -1,0 +1,250 @@
+"""One way in: examples from files, folders, presets, the Hub, objects of `datasets` and Python lists."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from didact.data import hub
+from didact.data.dataset import Dataset
+from didact.data.files import FORMATS, format_of, label_names, read_rows, split_files, stem_of
+from didact.data.presets import PRESETS, Preset
+from didact.data.rows import USUAL, Fields, Reader, Row
+from didact.data.sampling import Slice, check_limit, sample
+from didact.errors import InputError, UnknownNameError
+from didact.types import Example
+
+CORPUS = "corpus"
+CORPUS_SIZE = 1_000
+WHOLE = "all"
+"""Name of the only split of a source that has none."""
+
+_ALIASES = {"dev": "validation", "val": "validation", "valid": "validation"}
+
+
+def load_data(
+    source: str | Path | Sequence[Any] | Any,
+    *,
+    split: str | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    fields: Fields | None = None,
+) -> Dataset:
+    """Load examples.
+
+    Args:
+        source: a file (.jsonl, .ndjson, .json, .csv, .tsv, .txt, also .gz; .parquet, .arrow, .feather), a folder with
+            a file per split, the name of a preset, "corpus" (generated texts with planted rationales), a data set on
+            the Hugging Face Hub ("hub:OWNER/NAME", with ":CONFIG" and "@REVISION" where needed), a `datasets` object,
+            or a list of texts, pairs, dictionaries or examples.
+        split: its name, or several joined by "+"; the only one, else "test", else "validation" unless given.
+        limit: at most so many, sampled in the proportion of the labels. Seed and texts alone decide which and in
+            which order, not the order of the file; a smaller limit gives the beginning of a larger one's.
+        seed: of the sampling; for "corpus" of the generation.
+        fields: field of an example ("text", "text_pair", "label", "rationale", "annotators", "tokens", "id") ->
+            column, where it is not one of the usual names; None leaves a field out.
+
+    Example:
+        >>> data = load_data([{"review": "A dull plot.", "label": "negative", "rationale": [[2, 6]]}])
+        >>> data.examples[0].rationale
+        (Span(start=2, end=6, field=0),)
+    """
+    if isinstance(source, str) and source == CORPUS:
+        return _generated(split, limit, seed)
+    found = _open(source)
+    reader_fields = dict(fields or {})
+    name = _chosen(found, split)
+    examples: list[Example] = []
+    labels: tuple[str, ...] = ()
+    for part in name.split("+"):
+        more, names = _read(found, part, reader_fields)
+        examples += more
+        labels = labels or names
+    return Dataset(found.name, name, tuple(sample(examples, limit, seed)), labels or _named(examples))
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of one split.
+
+    Attributes:
+        rows: each with where it stands.
+        labels: column -> names of its classes, where the source knows them.
+    """
+
+    rows: Iterable[Row]
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Anything with splits.
+
+    Attributes:
+        name: for messages and records.
+        splits: split -> what reads it.
+        preset: what is known of it beforehand.
+    """
+
+    name: str
+    splits: Mapping[str, Callable[[], Table]]
+    preset: Preset | None = None
+
+    @property
+    def parts(self) -> Mapping[str, Slice]:
+        """Splits that are cut from others, as far as those are there."""
+        parts = self.preset.parts if self.preset else {}
+        return {name: part for name, part in parts.items() if set(part.of.split("+")) <= self.splits.keys()}
+
+
+def _open(source: Any) -> Source:
+    if isinstance(source, Path):
+        return _on_disk(source)
+    if isinstance(source, str):
+        return _named_source(source)
+    if hub.is_tables(source):
+        return Source("datasets", {str(split): _table(table, "datasets") for split, table in source.items()})
+    if hub.is_table(source):
+        return Source("datasets", {str(source.split or WHOLE): _table(source, "datasets")})
+    if isinstance(source, Dataset):
+        rows = [(f"{source.name}, row {number}", example) for number, example in enumerate(source, start=1)]
+        return Source(source.name, {source.split: lambda: Table(rows, {"label": source.labels})})
+    if isinstance(source, Sequence):
+        return Source("list", {WHOLE: lambda: Table(_listed(source))})
+    raise InputError(
+        f"cannot load data from {type(source).__name__}; give a path, the name of a preset, a Hub id, an object of "
+        "`datasets`, or a list"
+    )
+
+
+def _named_source(name: str) -> Source:
+    if name in PRESETS:
+        return _preset(PRESETS[name])
+    if name.startswith("hub:"):
+        return _on_hub(name.removeprefix("hub:"), name)
+    path = Path(name).expanduser()
+    if path.exists():
+        return _on_disk(path)
+    if format_of(path) is not None:
+        raise InputError(f"there is no file {name}")
+    if name.count("/") == 1 and not name.startswith((".", "/", "~")):
+        return _on_hub(name, name)
+    close = difflib.get_close_matches(name, (*PRESETS, CORPUS), n=3)
+    hint = f" (did you mean {' or '.join(close)}?)" if close else ""
+    raise UnknownNameError(
+        f"unknown data {name!r}{hint}: no file, no folder and no preset; presets: {', '.join(PRESETS)}, {CORPUS}; "
+        "a data set on the Hub is written hub:OWNER/NAME"
+    )
+
+
+def _preset(preset: Preset) -> Source:
+    folder = preset.folder()
+    try:
+        found = _on_hub(preset.hub, preset.name) if folder is None else _on_disk(folder)
+    except InputError as problem:
+        raise InputError(f"{problem}; {preset.name} is looked for as $DIDACT_DATA/{preset.name} first") from None
+    # GLUE on the Hub has test sets without labels, which are no splits of the preset.
+    return Source(preset.name, {split: found.splits[split] for split in preset.splits if split in found.splits}, preset)
+
+
+def _on_disk(path: Path) -> Source:
+    if path.is_dir():
+        if hub.is_saved(path):
+            saved = _open(hub.load_saved(path))
+            return Source(str(path), saved.splits)
+        files = split_files(path)
+        if not files:
+            raise InputError(f"the folder {path} holds no data file; known formats: {', '.join(FORMATS)}")
+        return Source(str(path), {split: _files(paths) for split, paths in files.items()})
+    if not path.exists():
+        raise InputError(f"there is no file {path}")
+    return Source(str(path), {stem_of(path): _files([path])})
+
+
+def _on_hub(address: str, name: str) -> Source:
+    return Source(name, _open(hub.load_hub(address)).splits)
+
+
+def _files(paths: Sequence[Path]) -> Callable[[], Table]:
+    return lambda: Table((row for path in paths for row in read_rows(path)), label_names(paths[0]))
+
+
+def _table(table: Any, source: str) -> Callable[[], Table]:
+    return lambda: Table(hub.table_rows(table, source), hub.table_labels(table))
+
+
+def _listed(items: Sequence[Any]) -> Iterable[Row]:
+    for number, item in enumerate(items):
+        where = f"item {number} of the list"
+        if isinstance(item, Mapping):
+            yield where, item
+            continue
+        try:
+            yield where, Example.of(item)
+        except (InputError, TypeError) as problem:
+            raise InputError(f"{where}: {problem}; give texts, pairs of texts, dictionaries or examples") from None
+
+
+def _read(source: Source, split: str, fields: Fields) -> tuple[list[Example], tuple[str, ...]]:
+    if split in source.parts:
+        part = source.parts[split]
+        pieces = [_read(source, name, fields) for name in part.of.split("+")]
+        whole = [example for examples, _ in pieces for example in examples]
+        return part.cut(whole, source.name), pieces[0][1]
+    table = source.splits[split]()
+    preset = source.preset
+    labels = preset.labels if preset else _label_names(table, fields)
+    reader = Reader(fields, labels, preset.fields if preset else None)
+    where = source.name if len(source.splits) == 1 else f"{source.name} ({split})"
+    return reader.read(table.rows, where), labels
+
+
+def _label_names(table: Table, fields: Fields) -> tuple[str, ...]:
+    given = fields.get("label", USUAL["label"])
+    columns = () if given is None else (given,) if isinstance(given, str) else given
+    return next((table.labels[column] for column in columns if column in table.labels), ())
+
+
+def _chosen(source: Source, asked: str | None) -> str:
+    """The name of the split, or the names joined by "+", as the source spells them."""
+    there = [*source.splits, *source.parts]
+    if asked is None:
+        usual = [split for split in ("test", "validation", "dev") if split in source.splits]
+        if len(source.splits) == 1 or usual:
+            return usual[0] if usual else next(iter(source.splits))
+        raise InputError(f"{source.name} has several splits; say which: {', '.join(there)}")
+    return "+".join(_spelled(source.name, part, there) for part in asked.split("+"))
+
+
+def _spelled(name: str, asked: str, there: Sequence[str]) -> str:
+    if asked in there:
+        return asked
+    same = [split for split in there if _plain_split(split) == _plain_split(asked)]
+    if len(same) == 1:
+        return same[0]
+    raise InputError(f"{name} has no split {asked!r}; there is {', '.join(there)} (several are joined by '+')")
+
+
+def _plain_split(split: str) -> str:
+    """A split's name with one word for validation, alone or at the end ("student_dev")."""
+    head, line, last = split.rpartition("_")
+    return head + line + _ALIASES.get(last, last)
+
+
+def _named(examples: Sequence[Example]) -> tuple[str, ...]:
+    found = {example.label for example in examples} - {None}
+    names = sorted(label for label in found if isinstance(label, str))
+    return tuple(names) if len(names) == len(found) else ()
+
+
+def _generated(split: str | None, limit: int | None, seed: int) -> Dataset:
+    from didact.data.corpus import LABELS, generate
+
+    if split not in (None, WHOLE):
+        raise InputError(f"{CORPUS} has no split {split!r}; another seed gives other texts")
+    if limit is not None:
+        check_limit(limit)
+    return Dataset(CORPUS, WHOLE, tuple(generate(CORPUS_SIZE if limit is None else limit, seed=seed)), LABELS)

@@ -1,0 +1,163 @@
+"""Data sets by name: their task, classes, columns, published splits, and where they are found."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from didact.data.rows import Fields
+from didact.data.sampling import Slice
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A data set that is known by name.
+
+    Attributes:
+        name: what to ask for; also the name of its folder.
+        task: what is classified.
+        labels: names of the classes by number.
+        splits: splits as published.
+        hub: id on the Hugging Face Hub, as OWNER/NAME, OWNER/NAME:CONFIG, with @REVISION where one is needed.
+        fields: columns that differ from the usual ones, here or on the Hub.
+        parts: further splits, cut from the published ones as papers do.
+        rationales: what people marked, in words; empty when nothing.
+        reference: where it was published.
+        notes: how a folder and the Hub differ, and other cautions.
+    """
+
+    name: str
+    task: str
+    labels: tuple[str, ...]
+    splits: tuple[str, ...]
+    hub: str
+    reference: str
+    fields: Fields = field(default_factory=dict)
+    parts: Mapping[str, Slice] = field(default_factory=dict)
+    rationales: str = ""
+    notes: str = ""
+
+    def folder(self) -> Path | None:
+        """Where it lies: $DIDACT_SHARED/data/NAME or $DIDACT_DATA/NAME; None when in neither."""
+        for variable, below in (("DIDACT_SHARED", "data"), ("DIDACT_DATA", ".")):
+            root = os.environ.get(variable)
+            if root and (found := Path(root) / below / self.name).is_dir():
+                return found
+        return None
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain JSON values, for lists."""
+        return {
+            "name": self.name,
+            "task": self.task,
+            "labels": list(self.labels),
+            "splits": [*self.splits, *self.parts],
+            "rationales": self.rationales,
+            "hub": self.hub,
+            "reference": self.reference,
+            "notes": self.notes,
+        }
+
+
+_SMAT = "Fernandes et al. 2022 (SMaT), after Pruthi et al. 2022, who cut the test set for students"
+_L2E = "Situ et al. 2021 (L2E)"
+_OPINION = ("negative", "positive")
+_TRAIN_TEST = ("train", "test")
+_THREE = ("train", "validation", "test")
+
+_ALL = (
+    Preset(
+        "ag_news",
+        "topic of a news item",
+        ("World", "Sports", "Business", "Sci/Tech"),
+        _TRAIN_TEST,
+        "fancyzhx/ag_news",
+        "Zhang, Zhao and LeCun 2015",
+        parts={
+            "l2e_train": Slice("train", 0.1, 1.0, f"{_L2E}: nine tenths of train"),
+            "l2e_validation": Slice("train", 0.0, 0.1, f"{_L2E}: each training text with probability 0.1"),
+        },
+        notes="a folder may hold a part of train; a text is in the same l2e split there and on the Hub",
+    ),
+    Preset(
+        "cola",
+        "acceptability of a sentence",
+        ("unacceptable", "acceptable"),
+        _THREE,
+        "nyu-mll/glue:cola",
+        "Warstadt, Singh and Bowman 2019",
+        notes="in a folder validation is in-domain and test out-of-domain dev; on the Hub (GLUE) validation is both "
+        "together and test has no labels",
+    ),
+    Preset(
+        "emotion",
+        "emotion of a short message",
+        ("sadness", "joy", "love", "anger", "fear", "surprise"),
+        _THREE,
+        "dair-ai/emotion:split",
+        "Saravia et al. 2018",
+    ),
+    Preset(
+        "imdb",
+        "opinion of a film review",
+        _OPINION,
+        _TRAIN_TEST,
+        "stanfordnlp/imdb",
+        "Maas et al. 2011",
+        parts={
+            "teacher_validation": Slice("test", 0, 12_500, f"12,500; {_SMAT}"),
+            "student_train": Slice("test", 12_500, 21_250, f"8,750; {_SMAT}"),
+            "student_validation": Slice("test", 21_250, 22_500, f"1,250; {_SMAT}"),
+            "student_test": Slice("test", 22_500, 25_000, f"2,500; {_SMAT}"),
+        },
+        notes="HTML line breaks are kept; 123 texts are in train and in test, as published",
+    ),
+    Preset(
+        "movie_rationales",
+        "opinion of a film review",
+        _OPINION,
+        _THREE,
+        "eraser-benchmark/movie_rationales@refs/convert/parquet",
+        "Zaidan, Eisner and Piatko 2007; DeYoung et al. 2020 (ERASER)",
+        fields={"text": ("text", "review"), "rationale": ("rationales_fixed", "rationales", "evidences")},
+        parts={
+            "l2e_train": Slice("train+validation", 360, 1_800, f"{_L2E}, the other 1,440 (the paper counts 1,432)"),
+            "l2e_validation": Slice("train+validation", 0, 160, f"{_L2E}, 160 of the 1,800 annotated in 2007"),
+            "l2e_test": Slice("train+validation", 160, 360, f"{_L2E}, 200 of the 1,800 annotated in 2007"),
+        },
+        rationales="passages that speak for the label",
+        notes="train+validation are the 1,800 reviews annotated in 2007; the release ends the spans of test one token "
+        "early; a folder has them mended and that is the default, "
+        'fields={"rationale": "rationales"} reads them as released; the Hub has quotations, which are looked up',
+    ),
+    Preset(
+        "rotten_tomatoes",
+        "opinion of a sentence about a film",
+        _OPINION,
+        _THREE,
+        "cornell-movie-review-data/rotten_tomatoes",
+        "Pang and Lee 2005",
+    ),
+    Preset(
+        "sst2",
+        "opinion of a sentence about a film",
+        _OPINION,
+        _THREE,
+        "SetFit/sst2",
+        "Socher et al. 2013",
+        notes="whole sentences only",
+    ),
+    Preset(
+        "sst2_glue",
+        "opinion of a sentence about a film",
+        _OPINION,
+        ("train", "validation"),
+        "nyu-mll/glue:sst2",
+        "Socher et al. 2013; Wang et al. 2018 (GLUE)",
+        notes="train holds phrases too; the labels of GLUE's test are not public",
+    ),
+)
+
+PRESETS: Mapping[str, Preset] = {preset.name: preset for preset in _ALL}

@@ -1,0 +1,213 @@
+"""Turns the rows of any source into examples: which column is which field, and what a column may hold."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from didact.data.rationales import majority, read_annotators, read_rationale
+from didact.errors import FormatError, ParameterError
+from didact.types import Example
+
+Fields = Mapping[str, str | Sequence[str] | None]
+"""Field of an example -> its column, or columns of which the first that is there counts, or None to leave it out."""
+
+Row = tuple[str, Mapping[str, Any] | Example]
+"""Where a row stands, for messages, and what it holds."""
+
+
+class Cells(dict[str, Any]):
+    """A row of a table that knows texts only, such as CSV: a label that reads as a whole number is one."""
+
+
+PAIRS = (
+    ("text", "text_pair"),
+    ("premise", "hypothesis"),
+    ("sentence1", "sentence2"),
+    ("question1", "question2"),
+    ("question", "sentence"),
+    ("question", "context"),
+    ("question", "passage"),
+    ("query", "passage"),
+)
+"""Columns that hold the two texts of a pair, where they stand together."""
+
+USUAL: Mapping[str, tuple[str, ...]] = {
+    "text": ("text", "sentence", "review", "content", "document", "comment_text", "tweet", "question", "premise"),
+    "text_pair": ("text_pair",),
+    "label": ("label", "sentiment", "class", "category", "gold_label"),
+    "rationale": ("rationale", "rationales", "evidences"),
+    "annotators": ("annotators",),
+    "tokens": ("tokens",),
+    "id": ("id", "idx", "guid", "uid"),
+}
+"""Columns that are looked for when nothing is said, in this order."""
+
+
+@dataclass
+class Reader:
+    """Reads rows as examples.
+
+    Args:
+        fields: columns that differ from the usual ones.
+        labels: names of the classes, for labels that are numbers.
+        defaults: a preset's columns, which come before the usual ones and need not be there.
+    """
+
+    fields: Fields
+    labels: tuple[str, ...] = ()
+    defaults: Fields | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.fields:
+            if name not in USUAL:
+                raise ParameterError(f"fields: unknown field {name!r}; an example has {', '.join(USUAL)}")
+        self._columns: dict[tuple[str, ...], dict[str, str]] = {}
+
+    def read(self, rows: Iterable[Row], source: str) -> list[Example]:
+        """The examples of all rows; ``source`` names them in messages."""
+        found = [row if isinstance(row, Example) else self._example(row, where) for where, row in rows]
+        if not found:
+            raise FormatError(f"{source} holds no example: it is empty")
+        self._refuse_unused(source)
+        return found
+
+    def _example(self, row: Mapping[str, Any], where: str) -> Example:
+        key = tuple(row)
+        if key not in self._columns:
+            self._columns[key] = self._choose(key)
+        columns = self._columns[key]
+        text = _text(row, columns, "text", where)
+        marked = any(_value(row, columns, field) is not None for field in ("rationale", "annotators"))
+        tokens = _tokens(row, columns, where) if marked or text is None else None
+        if text is None and tokens:
+            text = " ".join(tokens)
+        if text is None:
+            asked = self.fields.get("text") or "text"
+            told = f"field {asked!r}" if asked == "text" else f"column {asked!r} (field 'text')"
+            raise FormatError(f"{where}: {told} is missing; found {', '.join(sorted(row)) or 'no field'}")
+        example = Example(
+            text,
+            _text(row, columns, "text_pair", where),
+            self._label(row, columns, where),
+            id=_identity(row, columns, where),
+        )
+        return _with_rationale(example, row, columns, tokens, where) if marked else example
+
+    def _choose(self, present: tuple[str, ...]) -> dict[str, str]:
+        """Field -> column, for rows with these columns."""
+        defaults = self.defaults or {}
+        chosen: dict[str, str] = {}
+        for field, usual in USUAL.items():
+            given = self.fields[field] if field in self.fields else defaults.get(field, usual)
+            names = () if given is None else (given,) if isinstance(given, str) else given
+            column = next((name for name in names if name in present), None)
+            if column is not None:
+                chosen[field] = column
+        if not {"text", "text_pair"} & (self.fields.keys() | defaults.keys()):
+            pair = next((pair for pair in PAIRS if set(pair) <= set(present)), None)
+            if pair is not None and ("text" not in present or pair[0] == "text"):
+                chosen.update(text=pair[0], text_pair=pair[1])
+        return chosen
+
+    def _label(self, row: Mapping[str, Any], columns: Mapping[str, str], where: str) -> str | int | None:
+        column = columns.get("label", "")
+        value = row.get(column)
+        if value is None or value != value:  # NaN is how tables of numbers write a missing one
+            return None
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(row, Cells) and re.fullmatch(r"-?\d{1,18}", str(value)):
+            value = int(value)
+        if not isinstance(value, str | int):
+            raise FormatError(
+                f"{where}: field {column!r} must be the name or the number of a class, got {_kind(value)}; "
+                "fields={'label': None} leaves it out"
+            )
+        if isinstance(value, str) or not self.labels:
+            return int(value) if isinstance(value, bool) else value
+        if value == -1:  # how the Hub marks labels that are kept secret
+            return None
+        if not 0 <= value < len(self.labels):
+            raise FormatError(f"{where}: field {column!r} is {value}, but the classes are {_numbered(self.labels)}")
+        return self.labels[value]
+
+    def _refuse_unused(self, source: str) -> None:
+        present = sorted({column for key in self._columns for column in key})
+        used = {field for chosen in self._columns.values() for field in chosen}
+        for field, column in self.fields.items():
+            if self._columns and column is not None and field not in used:
+                close = difflib.get_close_matches(str(column), present, n=3)
+                hint = f" (did you mean {' or '.join(close)}?)" if close else ""
+                raise FormatError(
+                    f"{source}: no row has the column {column!r}, given for the field {field!r}{hint}; "
+                    f"columns: {', '.join(present)}"
+                )
+
+
+def _with_rationale(
+    example: Example, row: Mapping[str, Any], columns: Mapping[str, str], tokens: Sequence[str] | None, where: str
+) -> Example:
+    marked, people = (_value(row, columns, field) for field in ("rationale", "annotators"))
+    field = "rationale"
+    try:
+        spans = None if marked is None else read_rationale(marked, example, tokens)
+        field = "annotators"
+        each = () if people is None else read_annotators(people, example, tokens)
+    except FormatError as problem:
+        hint = f"fields={{{field!r}: None}} leaves it out"
+        raise FormatError(f"{where}: field {columns[field]!r}: {problem}; {hint}") from None
+    return Example(
+        example.text,
+        example.text_pair,
+        example.label,
+        majority(each) if spans is None and each else spans,
+        example.id,
+        each,
+    )
+
+
+def _text(row: Mapping[str, Any], columns: Mapping[str, str], field: str, where: str) -> str | None:
+    value = _value(row, columns, field)
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise FormatError(f"{where}: field {columns[field]!r} must be text, got {_kind(value)}")
+    if not value.strip():
+        raise FormatError(f"{where}: field {columns[field]!r} is empty or blank: there is nothing to explain")
+    return value
+
+
+def _tokens(row: Mapping[str, Any], columns: Mapping[str, str], where: str) -> list[str] | None:
+    value = _value(row, columns, "tokens")
+    if isinstance(value, str):
+        return value.split()
+    if value is None:
+        return None
+    if not isinstance(value, Sequence) or not all(isinstance(part, str) for part in value):
+        raise FormatError(f"{where}: field {columns['tokens']!r} must be a list of texts, got {_kind(value)}")
+    return list(value)
+
+
+def _identity(row: Mapping[str, Any], columns: Mapping[str, str], where: str) -> str | None:
+    value = _value(row, columns, "id")
+    if value is None:
+        return None
+    if not isinstance(value, str | int):
+        raise FormatError(f"{where}: field {columns['id']!r} must be text or a whole number, got {_kind(value)}")
+    return str(value)
+
+
+def _value(row: Mapping[str, Any], columns: Mapping[str, str], field: str) -> Any:
+    return row.get(columns[field]) if field in columns else None
+
+
+def _kind(value: object) -> str:
+    return f"{type(value).__name__} {value!r:.40}"
+
+
+def _numbered(labels: Sequence[str]) -> str:
+    return ", ".join(f"{number} {label}" for number, label in enumerate(labels))

@@ -1,0 +1,68 @@
+"""The report on a run: which explanations to trust, with the numbers, charts and warnings behind the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from didact.errors import InputError, ParameterError
+from didact.experiments.report.findings import Findings, find
+from didact.experiments.report.latex import latex
+from didact.experiments.report.markdown import markdown
+from didact.experiments.report.page import page
+from didact.experiments.report.plain import summary, table
+from didact.experiments.report.reading import read_run
+
+FILES: dict[str, tuple[str, Callable[[Findings], str]]] = {
+    "md": ("report.md", markdown),
+    "tex": ("report.tex", latex),
+    "csv": ("report.csv", table),
+    "json": ("summary.json", summary),
+    "html": ("report.html", page),
+}
+"""Format -> its file and its writer; the page comes last."""
+
+
+def write_report(
+    folder: Path, formats: Sequence[str] = tuple(FILES), *, metric: str | None = None, examples: int = 3
+) -> list[Path]:
+    """Write the report on a finished run into its folder.
+
+    Args:
+        folder: of the run.
+        formats: any of "md", "tex", "csv", "json", "html".
+        metric: label of the metric that is set against cost; comprehensiveness unless given.
+        examples: how many examples are shown.
+
+    Returns:
+        The files written.
+
+    Raises:
+        InputError: the folder is no run, or an unfinished one.
+        UnknownNameError: the run has no such metric.
+    """
+    return write(find_in(folder, metric=metric, examples=examples), formats)
+
+
+def find_in(folder: Path, *, metric: str | None = None, examples: int = 3) -> Findings:
+    """Read a run and work out what its report says; arguments as for ``write_report``."""
+    if examples < 0:
+        raise ParameterError(f"examples must be at least 0, got {examples}")
+    return find(read_run(Path(folder)), metric=metric, examples=examples)
+
+
+def write(findings: Findings, formats: Sequence[str] = tuple(FILES)) -> list[Path]:
+    """Write findings into the folder of their run."""
+    for form in formats:
+        if form not in FILES:
+            raise ParameterError(f"a report cannot be written as {form!r}; allowed are {', '.join(FILES)}")
+    written = []
+    for form, (name, writer) in FILES.items():
+        if form in formats:
+            path = findings.run.folder / name
+            try:
+                path.write_text(writer(findings), encoding="utf-8")
+            except OSError as problem:
+                raise InputError(f"cannot write {path}: {problem.strerror}") from None
+            written.append(path)
+    return written

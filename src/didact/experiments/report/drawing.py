@@ -1,0 +1,166 @@
+"""The report's charts: which numbers go into which chart, and what it says in words."""
+
+from __future__ import annotations
+
+import math
+import re
+from html import escape
+
+import numpy as np
+
+from didact.experiments import charts
+from didact.experiments.charts import Caption, Point, Series
+from didact.experiments.report.findings import Findings
+from didact.experiments.report.wording import listed, number
+from didact.experiments.tables import Column, Measured, Yardstick
+from didact.render.pieces import printable
+from didact.stats.bootstrap import intervals
+from didact.types import Floats
+
+AXES = {
+    "deletion_area": ("share of the words removed, most important first (%)", "probability left"),
+    "insertion_area": ("share of the words inserted, most important first (%)", "probability reached"),
+}
+
+
+def cost_chart(findings: Findings) -> str:
+    """The chosen metric against seconds, or forwards where time was not measured; empty where neither is known."""
+    column, costs = findings.quality, findings.run.costs
+    if column is None:
+        return ""
+    cells = {label: cell for label, cell in column.cells.items() if math.isfinite(cell.low + cell.high)}
+    timed = all(costs[label].seconds for label in cells if label in costs)
+    unit = "seconds" if timed else "forwards"
+    spent = {label: float(getattr(costs[label], unit) or 0) for label in cells if label in costs}
+    known = [label for label in cells if spent.get(label, 0) > 0]
+    controls = {subject.label for subject in findings.run.measured.subjects if subject.control}
+    real = [label for label in known if label not in controls]
+    if not real:
+        return ""
+    sign = column.yardstick.sign
+    on_front = charts.pareto([(spent[label], cells[label].mean) for label in real], sign)
+    front = {label for label, is_on in zip(real, on_front, strict=True) if is_on}
+    points = [
+        Point(name, spent[name], (cell := cells[name]).mean, cell.low, cell.high, name in front, name in controls)
+        for name in known
+    ]
+    order = sorted(front, key=lambda label: spent[label])
+    words = f"No other is both cheaper and better than {listed(order)}, from the cheapest to the best."
+    if len(order) == 1:
+        words = f"{order[0]} is both the cheapest and the best."
+    caption = Caption(
+        "cost-chart",
+        f"{column.yardstick.label} against {unit} per text",
+        f"{words} Whiskers are 95 % intervals.",
+        f"{unit} per text (logarithmic)",
+        f"{column.yardstick.label}{column.yardstick.arrow}",
+    )
+    note = _paragraph(f"{words} Whiskers: 95 % intervals; hollow: controls.")
+    return note + charts.scatter(points, caption, higher_is_better=sign > 0)
+
+
+def erasure_charts(findings: Findings) -> str:
+    """Mean curves of the area metrics, best explainers first and in colour; bands are 95 % intervals."""
+    drawn = []
+    for number_, column in enumerate(findings.summary.columns):
+        series = _series(findings.run.measured, column)
+        if series:
+            drawn.append(_curve_chart(column.yardstick, series, f"curve-{number_}"))
+    if not drawn:
+        return ""
+    note = _paragraph(
+        "Means over texts with 95 % intervals. The legend goes from the best area to the worst, controls last; "
+        "hover over a line for its numbers."
+    )
+    return note + "".join(drawn)
+
+
+def agreement(findings: Findings) -> str:
+    """How far every two explainers agree, by the experiment's top-k agreement."""
+    measured = findings.run.measured
+    for yardstick in sorted(measured.yardsticks, key=lambda each: each.metric != "top_k_agreement"):
+        if yardstick.family == "agreement" and yardstick.label in measured.parts:
+            labels, values = _agreement_matrix(measured, yardstick)
+            if len(labels) > 1:
+                return _agreement_chart(yardstick, labels, values)
+    return ""
+
+
+def tau_chart(findings: Findings) -> str:
+    """Kendall's tau between the rankings that the metrics give."""
+    labels, taus = findings.summary.tau_labels, findings.summary.taus
+    if len(labels) < 2 or not np.isfinite(taus).any():
+        return ""
+    note = (
+        "Kendall's τ between the orders in which the metrics put the explainers, controls left out: 1 is the same "
+        "order, −1 the reverse. Metrics that disagree answer different questions, or one of them is fooled."
+    )
+    caption = Caption("tau-chart", "Kendall's τ between rankings", _extremes(list(labels), taus))
+    return _paragraph(note) + charts.heat(labels, taus, caption)
+
+
+def _series(measured: Measured, column: Column) -> list[Series]:
+    yardstick = column.yardstick
+    names, cube = measured.parts.get(yardstick.label, ((), np.zeros((0, 0, 0))))
+    shares = [re.fullmatch(r"([\d.]+)\s*%", name) for name in names]
+    if not yardstick.metric.endswith("_area") or len(names) < 3 or not all(shares):
+        return []
+    xs = np.array([float(share.group(1)) for share in shares if share])
+    order = np.argsort(xs)
+    found = []
+    for row, subject in enumerate(measured.subjects):
+        curve = cube[order, row]  # (points, examples)
+        if subject.label in column.cells and not np.isnan(curve).all(axis=1).any():
+            ends = intervals(curve)
+            means = [end.mean for end in ends]
+            low = [end.low if math.isfinite(end.low) else end.mean for end in ends]
+            high = [end.high if math.isfinite(end.high) else end.mean for end in ends]
+            found.append(Series(subject.label, xs[order].tolist(), means, low, high, subject.control))
+    return sorted(found, key=lambda each: (each.control, -yardstick.sign * column.cells[each.name].mean))
+
+
+def _curve_chart(yardstick: Yardstick, series: list[Series], key: str) -> str:
+    x, y = AXES.get(yardstick.metric, ("share of the words (%)", "value"))
+    best = series[0].name
+    description = f"{best} has the best area. The numbers of every line are in its title."
+    title = _text_heading(yardstick)
+    return title + charts.curves(series, Caption(key, f"{yardstick.label}: mean curves", description, x, y))
+
+
+def _agreement_matrix(measured: Measured, yardstick: Yardstick) -> tuple[list[str], Floats]:
+    names, cube = measured.parts[yardstick.label]
+    labels = [subject.label for subject in measured.subjects if subject.label in names]
+    values = np.full((len(labels), len(labels)), np.nan)
+    rows = {subject.label: row for row, subject in enumerate(measured.subjects)}
+    for i, one in enumerate(labels):
+        for j, other in enumerate(labels):
+            found = cube[names.index(other), rows[one]]
+            found = found[np.isfinite(found)]
+            values[i, j] = 1.0 if i == j else found.mean() if len(found) else np.nan
+    return labels, values
+
+
+def _agreement_chart(yardstick: Yardstick, labels: list[str], values: Floats) -> str:
+    caption = Caption("agreement-chart", f"{yardstick.label} of every two explainers", _extremes(labels, values))
+    return _paragraph(f"{yardstick.summary} {_extremes(labels, values)}") + charts.heat(labels, values, caption)
+
+
+def _extremes(labels: list[str], values: Floats) -> str:
+    """The pair that agrees most and the one that agrees least, in a sentence."""
+    rows, columns = np.triu_indices(len(labels), 1)
+    found = [(float(values[i, j]), labels[i], labels[j]) for i, j in zip(rows, columns, strict=True)]
+    found = [each for each in found if math.isfinite(each[0])]
+    if not found:
+        return "No two can be compared."
+    (low, *least), (high, *most) = min(found), max(found)
+    if len(found) == 1:
+        return f"{listed(most)}: {number(high)}."
+    return f"Most alike: {listed(most)} ({number(high)}); least: {listed(least)} ({number(low)})."
+
+
+def _text_heading(yardstick: Yardstick) -> str:
+    return f"<h3>{escape(printable(yardstick.label))}{yardstick.arrow}</h3>"
+
+
+def _paragraph(text: str) -> str:
+    return f"<p>{escape(printable(text))}</p>"

@@ -1,0 +1,1 @@
+"""Whether explainers say the same."""

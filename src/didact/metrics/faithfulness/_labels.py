@@ -1,0 +1,25 @@
+"""Asking the model for all labels at once, where one label's number is not enough."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from didact.metrics.faithfulness._erasure import settled
+from didact.protocols import Model
+from didact.types import Explanation, Floats, Keep, Scale, Target
+
+
+def ask_all(model: Model, explanations: Sequence[Explanation], keep: Sequence[Keep], absence: str) -> list[Floats]:
+    """Outputs (variants, labels) of every text, in one call that evaluates each variant once per label.
+
+    Outputs are logits, or log-probabilities where the model shows no logits.
+    """
+    scale: Scale = "logit" if "logit" in model.scales else "log_probability"
+    targets = [Target(number, label, scale) for number, label in enumerate(model.labels)]
+    size = len(targets)
+    units = [explanation.units for explanation in explanations for _ in range(size)]
+    rows = [masks for masks in keep for _ in range(size)]
+    values = model.score(units, targets * len(explanations), rows, settled(model, absence))
+    return [np.stack(values[start : start + size], axis=1) for start in range(0, len(values), size)]

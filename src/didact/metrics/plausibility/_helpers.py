@@ -1,0 +1,124 @@
+"""What the comparisons with human rationales share: words against spans, one annotator or several."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from didact.errors import ParameterError
+from didact.metrics._words import Words, mean_defined, mean_parts, top_size, words_of
+from didact.metrics.base import Measure
+from didact.protocols import Evidence
+from didact.settings import at_least
+from didact.types import Example, Explanation, Floats, Grade, Span, Units
+
+Bools = NDArray[np.bool_]
+
+_ENGLISH = """
+a about above after again all also am an and any are as at be because been before being below between both but by can
+could did do does doing down during each either few for from further had has have having he her here hers herself him
+himself his how i if in into is it it's its itself just me more most my myself of off on once only or other our ours
+ourselves out over own same she should so some such than that that's the their theirs them themselves then there
+there's these they this those through to too under until up us very was we were what when where which while who whom
+why will with would you your yours yourself yourselves
+"""
+ENGLISH = frozenset(_ENGLISH.split())
+"""Common English words that carry no evidence of their own; negations are not among them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plausibility(Measure):
+    """Base of comparisons with human rationales; a subclass judges one text against one rationale.
+
+    Tokens are summed into words first, and a word is in the rationale when a span overlaps it. Of a truncated text only
+    the words that the model saw are judged. The grade is NaN when all of these words are in the rationale, or none.
+    With several annotators (``Example.annotators``) it is the mean over those for whom it is defined, with a part for
+    each: "annotator 1", "annotator 2", ...
+
+    Args:
+        field: judge only the words of the text (0) or of its pair (1); None judges them together.
+        stop_words: words that are taken out of the text and the rationale before anything else: "english" for a short
+            list without negations, or a list; none by default.
+    """
+
+    field: int | None = None
+    stop_words: Literal["english"] | tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.stop_words != "english":
+            object.__setattr__(self, "stop_words", tuple(self.stop_words))
+
+    @abstractmethod
+    def judge(self, scores: Floats, gold: Bools) -> Grade:
+        """Grade the scores of some words, some but not all of which are in the rationale."""
+
+    def grade(self, evidence: Evidence) -> list[Grade]:
+        """Compare each text with its own rationale or rationales."""
+        return [self._grade(explanation) for explanation in evidence.explanations]
+
+    def _grade(self, explanation: Explanation) -> Grade:
+        words = self._judged(words_of(explanation))
+        grades = [self._judge(words, spans) for spans in rationales(explanation.example)]
+        parts = mean_parts(grade.parts for grade in grades)
+        if len(grades) > 1:
+            parts |= {f"annotator {number}": grade.value for number, grade in enumerate(grades, start=1)}
+        return Grade(mean_defined(grade.value for grade in grades), parts)
+
+    def _judge(self, words: Words, spans: Sequence[Span]) -> Grade:
+        gold = overlapping(words.spans, spans)
+        return self.judge(words.scores, gold) if gold.any() and not gold.all() else Grade(float("nan"))
+
+    def _judged(self, words: Words) -> Words:
+        stopped = ENGLISH if self.stop_words == "english" else {word.casefold() for word in self.stop_words}
+        return words.where(
+            self.field in (None, span.field) and text.casefold().replace("’", "'") not in stopped
+            for span, text in zip(words.spans, words.texts, strict=True)
+        )
+
+
+def rationales(example: Example) -> tuple[tuple[Span, ...], ...]:
+    """What each annotator marked."""
+    return example.annotators or (example.rationale or (),)
+
+
+def overlapping(words: Sequence[Span], spans: Sequence[Span]) -> Bools:
+    """Per word whether a span overlaps it."""
+    return np.array(
+        [any(s.field == w.field and s.start < w.end and w.start < s.end for s in spans) for w in words], dtype=np.bool_
+    )
+
+
+def in_rationale(units: Units) -> Bools:
+    """Per unit whether the example's rationale overlaps it."""
+    return overlapping(units.spans, units.example.rationale or ())
+
+
+def roc_auc(scores: Floats, gold: Bools) -> float:
+    """Probability that a word of the rationale scores above another word, ties counting half."""
+    inside, outside = scores[gold], np.sort(scores[~gold])
+    if not len(inside) or not len(outside):
+        return float("nan")
+    below = np.searchsorted(outside, inside, "left") + np.searchsorted(outside, inside, "right")
+    return float(below.mean() / (2 * len(outside)))
+
+
+def check_size(metric: Plausibility, k: int | None, share: float | None = None) -> None:
+    """Refuse sizes of a selection that make no sense."""
+    if k is not None:
+        at_least(metric, k=1)
+    if share is not None and not 0 < share <= 1:
+        raise ParameterError(f"share of {metric.card.name} must be above 0 and at most 1, got {share!r}")
+    if k is not None and share is not None:
+        raise ParameterError(f"{metric.card.name} takes k or share, not both: got k={k!r} and share={share!r}")
+
+
+def selection_size(gold: Bools, k: int | None, share: float | None = None) -> int:
+    """How many words are selected: ``k``, or a share of all, or as many as the rationale has."""
+    if k is not None:
+        return min(k, len(gold))
+    return int(gold.sum()) if share is None else top_size(len(gold), share)

@@ -1,0 +1,68 @@
+"""Settings of registered things: dataclass fields, checked by type when a user gives them by name."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
+
+from didact.errors import ParameterError
+from didact.registry import unknown
+from didact.types import JsonValue
+
+
+class Configured:
+    """Mix-in for dataclasses with a ``card``: the fields are the settings."""
+
+    card: ClassVar[Any]
+
+    @classmethod
+    def configured(cls, **settings: object) -> Self:
+        """Make one with these settings; unknown or unfitting ones are named."""
+        hints = get_type_hints(cls)
+        names = [item.name for item in dataclasses.fields(cls)]  # type: ignore[arg-type]
+        for name, value in settings.items():
+            if name not in names:
+                raise ParameterError(unknown(f"parameter of {cls.card.name}", name, names))
+            _check_type(cls.card.name, name, value, hints[name])
+        return cls(**settings)
+
+    @property
+    def parameters(self) -> dict[str, JsonValue]:
+        """All settings as plain values."""
+        return dataclasses.asdict(self)  # type: ignore[call-overload, no-any-return]
+
+
+def at_least(owner: Configured, **bounds: float) -> None:
+    """Refuse settings below their bound, in one sentence."""
+    for name, bound in bounds.items():
+        value = getattr(owner, name)
+        if not value >= bound:
+            raise ParameterError(f"{name} of {owner.card.name} must be at least {bound}, got {value!r}")
+
+
+def _check_type(owner: str, name: str, value: object, hint: Any) -> None:
+    if not _fits(value, hint):
+        allowed = ", ".join(_allowed(hint))
+        raise ParameterError(f"{name} of {owner} must be {allowed}, got {value!r}")
+
+
+def _fits(value: object, hint: Any) -> bool:
+    if get_origin(hint) is Literal:
+        return value in get_args(hint)
+    if get_origin(hint) is tuple:
+        return isinstance(value, (list, tuple)) and all(_fits(item, get_args(hint)[0]) for item in value)
+    if get_args(hint):
+        return any(_fits(value, part) for part in get_args(hint))
+    if hint is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, hint) and not (hint is int and isinstance(value, bool))
+
+
+def _allowed(hint: Any) -> list[str]:
+    if get_origin(hint) is Literal:
+        return [repr(option) for option in get_args(hint)]
+    if get_origin(hint) is tuple:
+        return [f"a list, each {_allowed(get_args(hint)[0])[0]}"]
+    if get_args(hint):
+        return [name for part in get_args(hint) for name in _allowed(part)]
+    return ["None" if hint is type(None) else f"a {hint.__name__}"]

@@ -1,0 +1,197 @@
+"""Explanations as a table: one per row, every field kept exactly, in columns that any tool can read.
+
+    method, text, text_pair, units, scores, errors, label, predicted, target, scale, level, truncated, ...
+    forwards, backwards, evaluated, seconds                  what it took
+    span_start, span_end, span_field, positions              where the units stand in the text and among the tokens
+    rationale_start, rationale_end, rationale_field          the human rationale; empty cells where there is none
+    annotators                                               per person, per span: start, end, field
+    labels, outputs, probabilities                           the model's prediction
+    parameters, model, versions                              JSON text
+    details                                                  name to number
+
+``units`` and ``predicted`` follow from the rest and are there for people. A label that was a number is stored as its
+digits, with ``label_is_number``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from didact.errors import FormatError, InputError
+from didact.store import columns, files
+from didact.types import Cost, Example, Explanation, Prediction, Span, Target, Units
+
+INTS = pa.list_(pa.int64())
+FLOATS = pa.list_(pa.float64())
+NAME, TEXT = columns.NAME, columns.TEXT
+
+# Column -> its type and how it is taken from an explanation, optional ones apart.
+NEEDED: dict[str, tuple[pa.DataType, Callable[[Explanation], Any]]] = {
+    "method": (NAME, lambda e: e.method),
+    "text": (TEXT, lambda e: e.example.text),
+    "units": (pa.list_(TEXT), lambda e: e.units.texts),
+    "scores": (FLOATS, lambda e: e.scores),
+    "errors": (FLOATS, lambda e: e.errors),
+    "signed": (pa.bool_(), lambda e: e.signed),
+    "level": (NAME, lambda e: e.units.level),
+    "truncated": (pa.float64(), lambda e: e.units.truncated),
+    "predicted": (NAME, lambda e: e.prediction.label),
+    "target": (NAME, lambda e: e.target.label),
+    "target_index": (pa.int64(), lambda e: e.target.index),
+    "scale": (NAME, lambda e: e.target.scale),
+    "labels": (pa.list_(TEXT), lambda e: e.prediction.labels),
+    "outputs": (FLOATS, lambda e: e.prediction.outputs),
+    "probabilities": (FLOATS, lambda e: e.prediction.probabilities),
+    "forwards": (pa.int64(), lambda e: e.cost.forwards),
+    "backwards": (pa.int64(), lambda e: e.cost.backwards),
+    "span_start": (INTS, lambda e: [span.start for span in e.units.spans]),
+    "span_end": (INTS, lambda e: [span.end for span in e.units.spans]),
+    "span_field": (INTS, lambda e: [span.field for span in e.units.spans]),
+    "positions": (pa.list_(INTS), lambda e: e.units.positions),
+    "annotators": (pa.list_(pa.list_(INTS)), lambda e: [_places(marked) for marked in e.example.annotators]),
+    "parameters": (NAME, lambda e: _json(e.parameters)),
+    "details": (pa.map_(TEXT, pa.float64()), lambda e: list(e.details.items())),
+    "model": (NAME, lambda e: _json(e.model)),
+    "versions": (NAME, lambda e: _json(e.versions)),
+}
+OPTIONAL: dict[str, tuple[pa.DataType, Callable[[Explanation], Any]]] = {
+    "id": (TEXT, lambda e: e.example.id),
+    "text_pair": (TEXT, lambda e: e.example.text_pair),
+    "label": (NAME, lambda e: _label(e.example.label)),
+    "label_is_number": (
+        pa.bool_(),
+        lambda e: None if e.example.label is None else not isinstance(e.example.label, str),
+    ),
+    "rationale_start": (INTS, lambda e: _rationale(e.example, "start")),
+    "rationale_end": (INTS, lambda e: _rationale(e.example, "end")),
+    "rationale_field": (INTS, lambda e: _rationale(e.example, "field")),
+    "evaluated": (pa.int64(), lambda e: e.cost.evaluated),
+    "seconds": (pa.float64(), lambda e: e.cost.seconds),
+}
+TAKE = {name: take for name, (_, take) in (NEEDED | OPTIONAL).items()}
+SCHEMA = pa.schema([pa.field(name, kind, nullable=name in OPTIONAL) for name, (kind, _) in (NEEDED | OPTIONAL).items()])
+EXPLAINER = pa.field("explainer", NAME, nullable=False)
+SEED = pa.field("seed", pa.int64(), nullable=False)
+BATCH = 1000
+"""Rows turned back at once, so that lists on their way do not pile up."""
+
+
+def to_table(explanations: Sequence[Explanation], explainer: Sequence[str] = (), seeds: Sequence[int] = ()) -> pa.Table:
+    """One row per explanation.
+
+    Args:
+        explanations: in any order.
+        explainer: the label of each explanation's explainer in an experiment; adds the column ``explainer``.
+        seeds: the seed of each; adds the column ``seed``.
+    """
+    added: dict[str, list[Any]] = {}
+    fields = []
+    for field, given in ((EXPLAINER, explainer), (SEED, seeds)):
+        if given and len(given) != len(explanations):
+            raise InputError(f"{field.name} needs one value per explanation: {len(given)} for {len(explanations)}")
+        if given:
+            added[field.name] = list(given)
+            fields.append(field)
+    rows = {name: [take(explanation) for explanation in explanations] for name, take in TAKE.items()}
+    return columns.make(pa.schema([*fields, *SCHEMA]), added | rows)
+
+
+def from_table(table: pa.Table) -> list[Explanation]:
+    """Inverse of ``to_table``; further columns are left out."""
+    checked = columns.conform(table, SCHEMA, "explanations")
+    names = [name for name in SCHEMA.names if name not in ("units", "predicted")]
+    spans, mappings = _Spans(), _Mappings()
+    found = []
+    for start in range(0, len(checked), BATCH):
+        taken = [columns.values(checked.column(name).slice(start, BATCH)) for name in names]
+        rows = (dict(zip(names, row, strict=True)) for row in zip(*taken, strict=True))
+        found += [_explanation(row, spans, mappings) for row in rows]
+    return found
+
+
+def write(path: Path | str, table: pa.Table) -> None:
+    """Write explanations; equal tables give equal bytes."""
+    columns.conform(table, SCHEMA, "explanations")
+    files.write(path, table)
+
+
+def read(path: Path | str) -> pa.Table:
+    """Read explanations, with whatever columns were added; a file that holds something else is named."""
+    table = files.read(path)
+    try:
+        columns.conform(table, SCHEMA, "explanations")
+    except FormatError as problem:
+        raise FormatError(f"{path}: {problem}; delete it and run again") from None
+    return table
+
+
+class _Spans(dict[tuple[int, int, int], Span]):
+    """One span for all units that stand at the same place: most of an explanation's memory is spans."""
+
+    def __missing__(self, place: tuple[int, int, int]) -> Span:
+        span = self[place] = Span(*place)
+        return span
+
+    def of(self, row: dict[str, Any], kind: str) -> tuple[Span, ...]:
+        ends = (row[f"{kind}_{end}"] for end in ("start", "end", "field"))
+        return tuple(map(self.__getitem__, zip(*ends, strict=True)))
+
+
+class _Mappings(dict[str, dict[str, Any]]):
+    """JSON texts, each parsed once; explanations copy what they are given."""
+
+    def __missing__(self, text: str) -> dict[str, Any]:
+        try:
+            found: dict[str, Any] = json.loads(text)
+        except json.JSONDecodeError as problem:
+            raise FormatError(f"not a table of explanations: {text!r:.60} is not JSON ({problem})") from None
+        self[text] = found
+        return found
+
+
+def _explanation(row: dict[str, Any], spans: _Spans, mappings: _Mappings) -> Explanation:
+    rationale = None if row["rationale_start"] is None else spans.of(row, "rationale")
+    annotators = tuple(tuple(spans[tuple(place)] for place in marked) for marked in row["annotators"])
+    label = row["label"] if row["label"] is None or not row["label_is_number"] else int(row["label"])
+    units = Units(
+        Example(row["text"], row["text_pair"], label, rationale, row["id"], annotators),
+        row["level"],
+        spans.of(row, "span"),
+        tuple(map(tuple, row["positions"])),
+        row["truncated"],
+    )
+    return Explanation(
+        method=row["method"],
+        units=units,
+        scores=tuple(row["scores"]),
+        target=Target(row["target_index"], row["target"], row["scale"]),
+        prediction=Prediction(tuple(row["labels"]), tuple(row["outputs"]), tuple(row["probabilities"])),
+        parameters=mappings[row["parameters"]],
+        signed=row["signed"],
+        cost=Cost(row["forwards"], row["backwards"], row["evaluated"], row["seconds"]),
+        details=dict(row["details"]),
+        model=mappings[row["model"]],
+        versions=mappings[row["versions"]],
+        errors=tuple(row["errors"]),
+    )
+
+
+def _label(label: str | int | None) -> str | None:
+    return label if label is None or isinstance(label, str) else str(int(label))
+
+
+def _rationale(example: Example, end: str) -> list[int] | None:
+    return None if example.rationale is None else [getattr(span, end) for span in example.rationale]
+
+
+def _places(spans: Sequence[Span]) -> list[list[int]]:
+    return [[span.start, span.end, span.field] for span in spans]
+
+
+def _json(mapping: Any) -> str:
+    return json.dumps(dict(mapping), ensure_ascii=False)

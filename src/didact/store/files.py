@@ -1,0 +1,110 @@
+"""Parquet files whose bytes depend on the table alone, and which appear whole or not at all.
+
+Same bytes for the same rows: compression, row groups and format version are fixed, columns lie in one piece, repeated
+strings are numbered by first appearance, and nothing of the machine or the hour goes in. (A newer pyarrow may write
+other bytes: it signs its files.) Pages carry checksums, so a flipped bit is noticed when read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from didact.errors import FormatError, InputError
+
+ROWS = 65_536
+"""Rows of a row group."""
+
+
+def write(path: Path | str, table: pa.Table) -> None:
+    """Write the table; whoever reads sees the old file or the new one, also if this process is killed."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    replace(target, table, target.parent)
+
+
+def read(path: Path | str) -> pa.Table:
+    """The table in a file; one that is damaged or no Parquet at all is named."""
+    source = Path(path)
+    if not source.is_file():
+        raise InputError(f"there is no file {source}")
+    try:
+        with pq.ParquetFile(source, page_checksum_verification=True) as file:
+            return file.read()
+    except (pa.ArrowException, OSError, ValueError) as problem:
+        first = (str(problem).splitlines() or [type(problem).__name__])[0]
+        raise FormatError(f"{source} cannot be read as Parquet ({first:.120}); delete it and run again") from None
+
+
+def replace(target: Path, table: pa.Table, scratch: Path) -> None:
+    """Write beside, in a folder ``scratch`` of the same disk, then move into place."""
+    beside = scratch / f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp"
+    try:
+        with beside.open("xb") as file:
+            _write(file, table)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(target)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    _sync_folder(target.parent)
+
+
+def _write(file: object, table: pa.Table) -> None:
+    pq.write_table(
+        _canonical(table),
+        file,
+        row_group_size=ROWS,
+        version="2.6",
+        data_page_version="1.0",
+        compression="zstd",
+        compression_level=3,
+        write_page_checksum=True,
+    )
+
+
+def _canonical(table: pa.Table) -> pa.Table:
+    """The same rows in the one layout that is written."""
+    metadata = {key: value for key, value in sorted((table.schema.metadata or {}).items()) if key != b"pandas"}
+    columns = [_one_piece(column) for column in table.columns]
+    fields = [
+        pa.field(field.name, _plain(column.type), nullable=field.nullable)
+        for field, column in zip(table.schema, columns, strict=True)
+    ]
+    return pa.table(columns, schema=pa.schema(fields, metadata=metadata or None))
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """The type without the notes that reading a file leaves on the fields of lists, which would be written again."""
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field("item", _plain(kind.value_type), nullable=kind.value_field.nullable))
+    if pa.types.is_map(kind):
+        return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
+    return kind
+
+
+def _one_piece(column: pa.ChunkedArray) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+        return _whole(column).dictionary_encode()
+    return _whole(column)
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name last through a power cut, where the system can."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,77 @@
+"""A folder of small tables, each under a key that says what it is the result of.
+
+A run that was killed finds here what it had finished. The key is a hash of everything that decides the content (model,
+data, explainer, metric, settings, examples), so two processes that write the same key write the same table, and one
+folder may serve many runs at once.
+
+    FOLDER/3f/3fa0c1….parquet      parts, by the first two digits of the key
+    FOLDER/unfinished/             files being written; what a killed process left there is removed after a day
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from didact.errors import InputError, ParameterError
+from didact.store import files
+
+KEY = re.compile(r"[0-9a-f]{8,128}")
+DAY = 24 * 60 * 60
+
+
+class Parts:
+    """Tables by key. A part is there whole or not at all.
+
+    Args:
+        root: the folder; made when the first part is written.
+    """
+
+    def __init__(self, root: Path | str) -> None:
+        self.root = Path(root)
+        self._unfinished = self.root / "unfinished"
+        self._swept = False
+
+    def has(self, key: str) -> bool:
+        """Whether the part is finished."""
+        return self._path(key).is_file()
+
+    def read(self, key: str) -> pa.Table:
+        """The part's table; a damaged or foreign file is named, and can be deleted."""
+        path = self._path(key)
+        if not path.is_file():
+            raise InputError(f"there is no part {key} in {self.root}")
+        return files.read(path)
+
+    def write(self, key: str, table: pa.Table) -> None:
+        """Put the table under the key, in place of what was there."""
+        path = self._path(key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._unfinished.mkdir(exist_ok=True)
+        if not self._swept:
+            self._sweep()
+        files.replace(path, table, self._unfinished)
+
+    def keys(self) -> Iterator[str]:
+        """Keys of all finished parts, sorted."""
+        found = (path.stem for path in self.root.glob("[0-9a-f][0-9a-f]/*.parquet"))
+        return iter(sorted(key for key in found if KEY.fullmatch(key)))
+
+    def _path(self, key: str) -> Path:
+        if not KEY.fullmatch(key):
+            raise ParameterError(f"a key is 8 to 128 hexadecimal digits in lower case, got {key!r}")
+        return self.root / key[:2] / f"{key}.parquet"
+
+    def _sweep(self) -> None:
+        """Remove what processes killed long ago left; younger files may still be written by another process."""
+        self._swept = True
+        for path in self._unfinished.glob(".*.tmp"):
+            try:
+                if time.time() - path.stat().st_mtime > DAY:
+                    path.unlink()
+            except FileNotFoundError:  # another process was quicker
+                continue

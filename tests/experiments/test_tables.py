@@ -1,0 +1,128 @@
+"""The summary table against values worked out by hand."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from didact.experiments.tables import Column, Subject, Summary, Yardstick, gather, summarise
+from didact.store.records import to_table
+from didact.types import Record
+from tests.experiments.synthetic import METHODS, record, typical_records
+
+SUBJECTS = [Subject("lime", "lime"), Subject("ig", "ig"), Subject("random", "random", control=True)]
+UP = [Yardstick("m", "m", "faithfulness")]
+
+
+def rows(explainer: str, values: Sequence[float], metric: str = "m", **more: object) -> list[Record]:
+    return [record(explainer, metric, f"e{at}", value, **more) for at, value in enumerate(values)]
+
+
+def summary(records: Sequence[Record], yardsticks: Sequence[Yardstick] = UP) -> Summary:
+    return summarise(gather(to_table(records), SUBJECTS, yardsticks))
+
+
+def only(records: Sequence[Record], yardsticks: Sequence[Yardstick] = UP) -> Column:
+    (column,) = summary(records, yardsticks).columns
+    return column
+
+
+def test_seeds_are_averaged_before_examples_are_counted() -> None:
+    found = only([*rows("lime", [0.2, 0.4]), *rows("lime", [0.4, 0.8], seed=1)])
+    # Examples: (0.2 + 0.4) / 2 = 0.3 and (0.4 + 0.8) / 2 = 0.6, so the mean is 0.45 over two examples, not four.
+    assert found.cells["lime"].mean == pytest.approx(0.45)
+    assert found.cells["lime"].n == 2
+    assert 0.299 < found.cells["lime"].low < found.cells["lime"].high < 0.601
+
+
+def test_undefined_values_are_left_out_and_counted() -> None:
+    found = only([*rows("lime", [0.2, math.nan, math.nan]), *rows("lime", [math.nan, math.nan, 0.6], seed=1)])
+    # The first and the third example have one seed each that is defined.
+    assert (found.cells["lime"].mean, found.cells["lime"].n, found.cells["lime"].missing) == (pytest.approx(0.4), 2, 1)
+
+
+def test_what_differs_and_from_what() -> None:
+    lower, higher = [0.1, 0.2, 0.3, 0.1, 0.2, 0.3], [0.5, 0.7, 0.9, 0.6, 0.8, 1.1]
+    found = only([*rows("lime", higher), *rows("ig", lower)])
+    # Six pairs, all of one sign: p = 2 / 2^6; with one pair of explainers Holm changes nothing.
+    assert found.p("lime", "ig") == found.p("ig", "lime") == pytest.approx(2 / 2**6)
+    assert (found.best, found.second, found.tied) == ("lime", "ig", ())
+    assert found.tests.beats("lime") == ("ig",)
+    assert found.tests.beats("ig") == ()
+
+
+def test_holm_counts_all_pairs_of_a_metric() -> None:
+    lower, higher = [0.1, 0.2, 0.3, 0.1, 0.2, 0.3], [0.5, 0.7, 0.9, 0.6, 0.8, 1.1]
+    found = only([*rows("lime", higher), *rows("ig", lower), *rows("random", lower)])
+    # Three pairs with p = 1/32, 1/32 and 1 (equal values): the smallest is multiplied by 3, which is no longer < 0.05.
+    assert found.p("lime", "ig") == pytest.approx(3 / 32)
+    assert found.tied == ("ig",)
+
+
+def test_lower_is_better_turns_everything_round() -> None:
+    down = [Yardstick("m", "m", "faithfulness", higher_is_better=False)]
+    found = only([*rows("lime", [0.9] * 8), *rows("ig", np.linspace(0.1, 0.2, 8))], down)
+    assert (found.best, found.tied, found.tests.beats("ig")) == ("ig", (), ("lime",))
+
+
+def test_without_a_direction_nobody_wins() -> None:
+    neutral = [Yardstick("m", "m", "agreement", higher_is_better=None)]
+    found = only([*rows("lime", [0.9] * 8), *rows("ig", np.linspace(0.1, 0.2, 8))], neutral)
+    assert (found.best, found.leaders, found.needed) == (None, (), None)
+    assert found.tests.beats("lime") == ()
+
+
+def test_a_control_never_wins() -> None:
+    found = only([*rows("random", [0.9] * 8), *rows("ig", np.linspace(0.1, 0.2, 8))])
+    assert found.best == "ig"
+    assert found.tests.beats("random") == ("ig",)
+
+
+def test_rankings_of_metrics_are_compared() -> None:
+    subjects = [Subject(name, name) for name in "abcd"]
+    yardsticks = [Yardstick("up", "up", "faithfulness"), Yardstick("down", "down", "faithfulness", False)]
+    records = []
+    for metric, values in (("up", (4, 3, 2, 1)), ("down", (1, 2, 4, 3))):
+        for name, value in zip("abcd", values, strict=True):
+            records += rows(name, [value, value], metric=metric)
+    found = summarise(gather(to_table(records), subjects, yardsticks))
+    # Orders abcd and abdc: five of six pairs the same way round, (5 - 1) / 6.
+    assert found.tau_labels == ("up", "down")
+    assert found.taus[0, 1] == pytest.approx(4 / 6)
+    assert found.taus[0, 0] == 1
+
+
+def test_the_order_of_records_does_not_matter() -> None:
+    records = typical_records(examples=7)
+    shuffled = [records[at] for at in np.random.default_rng(1).permutation(len(records))]
+    subjects = [Subject(name, name) for name in METHODS]
+    yardsticks = [Yardstick("comprehensiveness", "comprehensiveness", "faithfulness")]
+    first, second = (gather(to_table(each), subjects, yardsticks) for each in (records, shuffled))
+    assert first.examples == second.examples
+    assert first.yardsticks == second.yardsticks
+    for null in ("", "shuffle", "labels"):
+        np.testing.assert_allclose(first.values[null], second.values[null], rtol=1e-12)
+    for label, (names, values) in first.parts.items():
+        place = [second.parts[label][0].index(name) for name in names]
+        np.testing.assert_allclose(values, second.parts[label][1][place], rtol=1e-12)
+
+
+def test_nulls_and_parts_stay_out_of_the_values() -> None:
+    records = [
+        *rows("lime", [0.5, 0.7]),
+        *rows("lime", [9.0, 9.0], null="shuffle"),
+        *rows("lime", [7.0, 7.0], part="10%"),
+    ]
+    measured = gather(to_table(records), SUBJECTS, UP)
+    assert measured.values[""][0, 0].tolist() == [0.5, 0.7]
+    assert measured.values["shuffle"][0, 0].tolist() == [9.0, 9.0]
+    assert measured.parts["m"][0] == ("10%",)
+    assert measured.parts["m"][1][0, 0].tolist() == [7.0, 7.0]
+
+
+def test_labels_that_the_manifest_does_not_know_are_kept_without_a_direction() -> None:
+    found = only([*rows("new", [0.1, 0.2], metric="other")])
+    assert found.yardstick.label == "other"
+    assert found.best is None
+    assert found.cells["new"].n == 2

@@ -1,0 +1,1 @@
+"""Every metric on examples worked out by hand."""

@@ -1,0 +1,13 @@
+"""The examples in the docstrings run."""
+
+import doctest
+import importlib
+
+import pytest
+
+
+@pytest.mark.parametrize("name", ["averages", "bootstrap", "compare", "correlation", "paired", "power"])
+def test_examples_run(name: str) -> None:
+    found = doctest.testmod(importlib.import_module(f"didact.stats.{name}"))
+    assert found.attempted
+    assert not found.failed
