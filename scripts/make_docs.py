@@ -1,20 +1,22 @@
-"""Writes what the docs say about the code from the code: the table of methods, and the pictures.
+"""Writes what the docs say about the code from the code: the tables of methods and metrics, and the pictures.
 
 Usage:
-    python scripts/make_docs.py            # write docs/methods.md and docs/pictures/
-    python scripts/make_docs.py --table    # only the table
+    python scripts/make_docs.py            # write docs/methods.md, docs/metrics.md and docs/pictures/
+    python scripts/make_docs.py --table    # only the tables
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from didact.attribution.base import ATTRIBUTIONS, Attribution
-from didact.types import Card
+from didact.metrics.base import METRICS, Measure
+from didact.types import Card, MetricCard
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 TEXT = "I expected little, but this is a warm, funny and truly wonderful film with one dull scene."
@@ -26,15 +28,25 @@ n is the number of units (words or tokens). Every method makes one more plain fo
 with what the model predicts; it is counted.
 
 """
+METRICS_HEAD = """# Metrics
+
+Made by `python scripts/make_docs.py --table` from the metrics' cards; `didact list metrics` prints the same.
+Every metric gives one value per text, NaN where it is not defined. *Needs* is what it looks at beyond the explanations
+of the graded texts. *Ignores* is what may happen to an explanation's scores without changing the value: any change that
+keeps their "order", a x + b with a > 0 ("affine"), or a x ("scale"). How to use them: [grading.md](grading.md).
+
+"""
+METRIC_COLUMNS = ("metric", "family", "better", "range", "needs", "ignores", "settings", "from")
 COLUMNS = ("method", "family", "needs", "signed", "seeded", "cost", "seconds", "promises", "parameters", "from")
 
 
 def main() -> None:
-    """Write everything, or only the table."""
+    """Write everything, or only the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--table", action="store_true", help="only docs/methods.md")
+    parser.add_argument("--table", action="store_true", help="only docs/methods.md and docs/metrics.md")
     options = parser.parse_args()
     (DOCS / "methods.md").write_text(methods_page(), encoding="utf-8")
+    (DOCS / "metrics.md").write_text(metrics_page(), encoding="utf-8")
     if not options.table:
         pictures(DOCS / "pictures")
 
@@ -46,6 +58,14 @@ def methods_page() -> str:
     head = _line(COLUMNS) + _line(["---"] * len(COLUMNS))
     rows = "".join(_row(card, ATTRIBUTIONS.get(card.name), times) for card in cards)
     return HEAD + _measured() + head + rows + "\n" + "\n".join(f"**{card.name}**: {card.summary}\n" for card in cards)
+
+
+def metrics_page() -> str:
+    """The table of metrics as Markdown, with each metric's own words beneath."""
+    cards = METRICS.cards()
+    head = _line(METRIC_COLUMNS) + _line(["---"] * len(METRIC_COLUMNS))
+    rows = "".join(_metric_row(card, METRICS.get(card.name)) for card in cards)
+    return METRICS_HEAD + head + rows + "\n" + "\n".join(f"**{card.name}**: {card.summary}\n" for card in cards)
 
 
 def pictures(folder: Path) -> None:
@@ -93,6 +113,22 @@ def _row(card: Card, method: type[Attribution], times: dict[str, str]) -> str:
         times.get(card.name, "–"),
         ", ".join(sorted(card.axioms)) or "–",
         settings,
+        card.reference,
+    )
+    return _line(cells)
+
+
+def _metric_row(card: MetricCard, metric: type[Measure]) -> str:
+    settings = ", ".join(f"`{name}={value!r}`" for name, value in metric().parameters.items())
+    ends = [f"{end:g}" if math.isfinite(end) else "∞" if end > 0 else "-∞" for end in (card.low, card.high)]
+    cells = (
+        f"`{card.name}`",
+        card.family,
+        {True: "higher", False: "lower", None: "neither"}[card.higher_is_better],
+        f"{ends[0]} to {ends[1]}",
+        ", ".join(sorted(card.needs)) or "nothing",
+        card.invariant,
+        settings or "–",
         card.reference,
     )
     return _line(cells)

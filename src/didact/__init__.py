@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         read_outside,
         save,
         show,
+        train_l2e,
     )
     from didact.errors import DidactError
     from didact.types import Estimate, Example, Explanation, Prediction, Span, Target
@@ -36,6 +37,7 @@ _HOME = {
     "read_outside": "api",
     "save": "api",
     "show": "api",
+    "train_l2e": "api",
     "DidactError": "errors",
     "Estimate": "types",
     "Example": "types",
@@ -63,6 +65,7 @@ __all__ = [
     "read_outside",
     "save",
     "show",
+    "train_l2e",
 ]
 
 

@@ -25,6 +25,7 @@ from didact.types import Card, Estimate, Example, Explanation, Level, Prediction
 
 if TYPE_CHECKING:
     from didact.experiments.evaluation import Evaluation
+    from didact.trained.explainer import LearnedExplainer
 
 
 @overload
@@ -199,6 +200,48 @@ def evaluate(  # noqa: PLR0913 - one call, and every argument but the first has 
         evaluation = Evaluation(run(prepared, Path(out), command="didact.evaluate"))
     evaluation.report()
     return evaluation
+
+
+def train_l2e(
+    data: object,
+    model: object = DEFAULT,
+    teacher: str | Explainer | Sequence[str | Explainer] | None = None,
+    *,
+    out: str | Path | None = None,
+    progress: bool = True,
+    **settings: Any,
+) -> LearnedExplainer:
+    """Train a small network that explains in one pass as a slow explainer would.
+
+    Args:
+        data: anything ``didact.data.load.load_data`` takes: a file, "corpus", a list of texts, its own result; or
+            explanations that exist already.
+        model: anything ``load_model`` takes.
+        teacher: a method, an explainer, or several; LIME with 100 samples when not given.
+        out: where the explainer is saved. Labels and checkpoints are kept there too: after a kill the same call goes on
+            where it stopped.
+        progress: show a bar on work over two seconds.
+        **settings: see ``didact.trained.presets.L2E``.
+
+    Example:
+        >>> import didact
+        >>> explainer = didact.train_l2e("corpus", teacher="occlusion", out="runs/l2e")  # doctest: +SKIP
+        >>> didact.show(didact.explain("A warm and funny film.", method=explainer))  # doctest: +SKIP
+    """
+    from didact.data.load import load_data
+    from didact.trained import presets
+
+    examples: Sequence[Any]
+    if isinstance(data, list) and data and all(isinstance(one, Explanation) for one in data):
+        examples, name = data, f"{len(data)} labels"
+    else:
+        dataset = load_data(data)
+        examples, name = dataset.examples, presets.told(dataset)
+    with _progress(progress):
+        made = presets.train_l2e(_model(model), examples, teacher, folder=out, data=name, **settings)
+    if out is not None:
+        made.save_pretrained(out)
+    return made
 
 
 def list_methods(model: object | None = None, example: Given | None = None) -> list[Card]:

@@ -24,12 +24,18 @@ def test_the_table_of_methods_is_up_to_date() -> None:
     assert written == script("make_docs").methods_page(), "run: python scripts/make_docs.py --table"
 
 
-def test_the_readmes_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_table_of_metrics_is_up_to_date() -> None:
+    written = (REPO / "docs" / "metrics.md").read_text(encoding="utf-8")
+    assert written == script("make_docs").metrics_page(), "run: python scripts/make_docs.py --table"
+
+
+@pytest.mark.parametrize(("page", "blocks"), [("README.md", 3), ("docs/grading.md", 1)])
+def test_the_python_of_the_docs_runs(page: str, blocks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", (REPO / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    assert len(blocks) >= 2
-    for block in blocks:
-        exec(compile(block, "README.md", "exec"), {})
+    found = re.findall(r"```python\n(.*?)```", (REPO / page).read_text(encoding="utf-8"), re.DOTALL)
+    assert len(found) == blocks
+    for block in found:
+        exec(compile(block, page, "exec"), {})
 
 
 def test_every_link_in_the_docs_leads_somewhere() -> None:

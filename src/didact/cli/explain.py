@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from didact.cli import options as shared
+from didact.errors import ParameterError
+
+if TYPE_CHECKING:
+    from didact.protocols import Model
+    from didact.types import Example
 
 NAME = "explain"
 HELP = "Show which words drove a model's prediction."
@@ -15,6 +21,7 @@ EXAMPLES = """examples:
   didact explain "A man sleeps." --pair "Nobody is awake." --model ./nli-model --inputs pair
   cat reviews.txt | didact explain - --format json
   didact explain reviews.txt --method kernel_shap --dry-run
+  didact explain reviews.txt --explainer runs/l2e --fallback lime
 """
 
 
@@ -27,6 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--set", metavar="NAME=VALUE", action="append", default=[], help="a setting of the method; may be repeated"
     )
+    group = parser.add_argument_group("learned explainer")
+    group.add_argument(
+        "--explainer", metavar="DIR", help="what 'didact train' wrote, or its Hub id, instead of --method"
+    )
+    group.add_argument("--fallback", metavar="NAME", help="method for doubtful texts; --set then speaks of it")
+    group.add_argument("--doubt-above", type=float, metavar="X", help="what is doubtful (default: set in training)")
     shared.add_dry_run(parser)
     shared.add_output(parser)
 
@@ -39,8 +52,37 @@ def run(options: argparse.Namespace) -> None:
 
     model = shared.load(options)
     settings = {"level": options.level, "scale": options.scale} | settings
+    if options.explainer is not None:
+        _explain_learned(examples, model, options, settings)
+        return
+    if options.fallback is not None or options.doubt_above is not None:
+        raise ParameterError("--fallback and --doubt-above go with --explainer DIR")
     explainer = load_explainer(options.method or default_method(model), **settings)
     if options.dry_run:
         shared.write_estimates(estimates(examples, model, [explainer]), options)
         return
     shared.write(explain(examples, model, explainer, target=shared.parse_target(options.target)), options)
+
+
+def _explain_learned(
+    examples: list[Example], model: Model, options: argparse.Namespace, settings: dict[str, object]
+) -> None:
+    """Explain with a trained network, and doubtful texts with the method that stands behind it."""
+    if options.method is not None:
+        raise ParameterError(f"give --method {options.method} or --explainer {options.explainer}, not both")
+    if options.set and options.fallback is None:
+        raise ParameterError("--set speaks of a method, and a trained network has no settings; name a --fallback")
+    from didact.api import estimates, load_explainer
+    from didact.progress import listening
+    from didact.render.progress import Bar
+    from didact.trained.explainer import LearnedExplainer
+
+    explainer = LearnedExplainer.from_pretrained(options.explainer, model=model, device=options.device)
+    if options.dry_run:
+        shared.write_estimates(estimates(examples, model, [explainer]), options)
+        return
+    fallback = None if options.fallback is None else load_explainer(options.fallback, **settings)
+    targets = [shared.parse_target(options.target)] * len(examples)
+    with listening(Bar()):
+        found = explainer.explain(model, examples, targets, fallback=fallback, doubt_above=options.doubt_above)
+    shared.write(found, options)

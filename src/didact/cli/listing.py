@@ -6,10 +6,11 @@ import argparse
 import json
 
 NAME = "list"
-HELP = "List the registered methods, the models that can be explained, or the data sets known by name."
+HELP = "List the registered methods and metrics, the models that can be explained, or the data sets known by name."
 EXAMPLES = """examples:
   didact list methods
   didact list methods --format json
+  didact list metrics
   didact list models
   didact list data
 """
@@ -23,6 +24,7 @@ MODELS = (
 
 SHOWN = {
     "methods": ("name", "family", "needs", "cost", "summary"),
+    "metrics": ("name", "family", "better", "needs", "summary"),
     "models": ("model", "what"),
     "data": ("name", "task", "splits", "rationales", "from"),
 }
@@ -37,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print a table, or JSON."""
-    rows = {"methods": _methods, "models": _models, "data": _data}[options.what]()
+    rows = {"methods": _methods, "metrics": _metrics, "models": _models, "data": _data}[options.what]()
     if options.format == "json":
         print(json.dumps(rows, indent=2))
         return
@@ -57,6 +59,13 @@ def _methods() -> list[dict[str, object]]:
     from didact.attribution.base import ATTRIBUTIONS
 
     return [card.to_dict() for card in ATTRIBUTIONS.cards()]
+
+
+def _metrics() -> list[dict[str, object]]:
+    from didact.metrics.base import METRICS
+
+    words = {True: "higher", False: "lower", None: "neither"}
+    return [card.to_dict() | {"better": words[card.higher_is_better]} for card in METRICS.cards()]
 
 
 def _models() -> list[dict[str, object]]:

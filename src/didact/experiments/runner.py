@@ -24,15 +24,13 @@ from didact.experiments.prepare import Experiment
 from didact.models.surrogate import SETTINGS, fine_tune_masked, load_surrogate, save_surrogate
 from didact.models.text import TextModel
 from didact.progress import advance, working
-from didact.protocols import Evidence, Explainer, Metric, Model
+from didact.protocols import Evidence, Metric, Model
 from didact.provenance import content_hash, versions
 from didact.store import explanations as explanation_store
+from didact.store import keys
 from didact.store import records as record_store
 from didact.store.parts import Parts
 from didact.types import Example, Explanation, Grade
-
-FORMAT = 1
-"""Raised when parts written by an earlier version must not be used any more."""
 
 _PEAK = b"didact.peak"
 _BREAKABLE = frozenset({"model", "rationale", "corpus", "surrogate"})
@@ -48,6 +46,8 @@ def run(experiment: Experiment, out: Path, *, store: Path | None = None, command
         command: how the run was asked for, for the manifest.
     """
     out.mkdir(parents=True, exist_ok=True)
+    for name in ("records", "timings", "explanations"):  # of an earlier recipe; its parts stay
+        (out / f"{name}.parquet").unlink(missing_ok=True)
     (out / "recipe.toml").write_text(experiment.recipe.to_toml(), encoding="utf-8")
     (out / "manifest.json").write_text(
         json.dumps(_manifest(experiment, command), indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
@@ -193,26 +193,19 @@ class Work:
     def _surrogate_key(self) -> str:
         options = {name: value for name, value in self.experiment.tuning.items() if name != "examples"}
         texts = [example.fingerprint for example in self.experiment.tuning.get("examples", ())]
-        return content_hash(["surrogate", FORMAT, self._origin, options, texts])
+        return content_hash(["surrogate", keys.FORMAT, self._origin, options, texts])
 
     @cached_property
     def _origin(self) -> list[str]:
-        """What decides every part besides its own settings."""
-        return [versions()["didact"], self.experiment.model.fingerprint()]
+        return keys.origin(self.experiment.model)
 
     @cached_property
     def _read(self) -> list[str]:
-        """Per example a hash of its text, label and rationale, and of what the model reads of it."""
-        examples = self.experiment.data.examples
-        units = self.experiment.model.units(examples)
-        return [
-            content_hash([example.to_dict(), [vars(span) for span in unit.spans]])
-            for example, unit in zip(examples, units, strict=True)
-        ]
+        return keys.readings(self.experiment.model, self.experiment.data.examples)
 
     def _explanation_key(self, slot: Slot, chunk: slice) -> str:
         explainer = self.experiment.seeded(slot.label, slot.seed)
-        return content_hash(["explain", FORMAT, self._origin, _identity(explainer), self._read[chunk]])
+        return keys.explanations(self.experiment.model, explainer, self._read[chunk])
 
     def _grade_key(self, metric: Metric, slot: Slot, null: str, given: Sequence[Explanation], piece: slice) -> str:
         needs = metric.card.needs
@@ -220,7 +213,7 @@ class Work:
         others = self._others(slot) if "others" in needs else []
         return content_hash(
             [
-                *("grade", FORMAT, self._origin, metric.card.name, dict(metric.parameters), null),
+                *("grade", keys.FORMAT, self._origin, metric.card.name, dict(metric.parameters), null),
                 [self._explanation_key(one, piece) for one in used],
                 [[one.label, self._explanation_key(one, piece)] for one in others],
                 [one.target.index for one in given[piece]],
@@ -234,13 +227,13 @@ class Work:
         return _records(grades, self.names[piece], constant)
 
     def _peaks(self, slot: Slot) -> pa.Table:
-        """Peak memory while a chunk was explained, a row per example; none where the machine could not tell."""
+        """Peak memory in MiB while a chunk was explained, a row per example; none where the machine could not tell."""
         numbers, values = [], []
         for chunk, table in zip(self.chunks, self.tables[slot], strict=True):
             peak = (table.schema.metadata or {}).get(_PEAK)
             if peak is not None:
                 numbers += list(range(chunk.start, chunk.stop))
-                values += [float(peak)] * (chunk.stop - chunk.start)
+                values += [float(peak) / 2**20] * (chunk.stop - chunk.start)
         grades = _table(numbers, [""] * len(numbers), values)
         return _records(grades, self.names, self._constant(slot, "", "memory", []))
 
@@ -254,13 +247,9 @@ class Work:
             "null": null,
             "metric": label,
             "model": self.experiment.model.fingerprint(),
-            "data": self.experiment.data.name,
-            "settings": content_hash([_identity(explainer), *settings]),
+            "data": _shown(self.experiment.data.name),
+            "settings": content_hash([keys.identity(explainer), *settings]),
         }
-
-
-def _identity(explainer: Explainer) -> list[Any]:
-    return [explainer.card.name, dict(explainer.parameters)]
 
 
 def _breaks(metric: Metric, null: str) -> bool:
@@ -301,15 +290,20 @@ def _names(examples: Sequence[Example]) -> list[str]:
     return names
 
 
+def _shown(name: str) -> str:
+    """A name to show: of a path only its end, since where it lies on this machine says nothing elsewhere."""
+    return Path(name).name if Path(name).is_absolute() else name
+
+
 def _manifest(experiment: Experiment, command: str) -> dict[str, Any]:
     """What was run, in full: with the records it is all that a report needs."""
     model, data = experiment.model, experiment.data
     return {
         "name": experiment.recipe.name,
         "command": command,
-        "model": {"name": model.name, "fingerprint": model.fingerprint(), "labels": list(model.labels)},
+        "model": {"name": _shown(model.name), "fingerprint": model.fingerprint(), "labels": list(model.labels)},
         "data": {
-            "name": data.name,
+            "name": _shown(data.name),
             "split": data.split,
             "examples": len(data.examples),
             "labels": list(data.labels),
@@ -327,5 +321,5 @@ def _manifest(experiment: Experiment, command: str) -> dict[str, Any]:
         "nulls": list(experiment.recipe.nulls),
         "chunk": experiment.recipe.chunk,
         "versions": dict(versions()),
-        "format": FORMAT,
+        "format": keys.FORMAT,
     }

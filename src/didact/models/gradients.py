@@ -22,8 +22,10 @@ Value = Callable[[Ints, Tensor], Tensor]
 """The explained numbers (rows,) of these examples (rows,) at these padded embeddings (rows, width, dim)."""
 
 # A graph holds the activations of all layers, a plain pass those of one: fewer tokens may go through at once. In a
-# BERT-base 1024 tokens of a graph take half a gigabyte, so the 4096 left of a GPU's budget take about two.
+# BERT-base 1024 tokens of a graph take half a gigabyte, so the 4096 left of a small GPU's budget take about two.
 CPU_SHARE, GPU_SHARE = 2, 16
+SMALL_GPU = 16 << 30
+"""Bytes of a GPU that gets ``GPU_SHARE``; a larger one gets more in proportion."""
 
 
 class PointRows:
@@ -99,7 +101,10 @@ def weighted_gradients(
 
 def graph_budget(budget: Budget, device: torch.device) -> Budget:
     """What may go through at once when gradients are taken."""
-    share = GPU_SHARE if device.type == "cuda" else CPU_SHARE
+    share = CPU_SHARE
+    if device.type == "cuda":
+        memory = torch.cuda.get_device_properties(device).total_memory
+        share = max(CPU_SHARE, round(GPU_SHARE * min(1.0, SMALL_GPU / memory)))
     return Budget(max(1, budget.tokens // share), budget.rows, budget.fixed)
 
 

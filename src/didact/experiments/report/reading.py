@@ -21,7 +21,7 @@ from didact.types import Example, Explanation
 
 CONTROLS = ("random", "trivial", "human")
 
-MEMORY = Yardstick("memory", "memory", "efficiency", None, {}, "Peak memory while explaining, in bytes.")
+MEMORY = Yardstick("memory", "memory", "efficiency", False, {}, "Peak memory while explaining, in MiB.")
 """What the runner measures by itself, so that no metric and no card stands in the manifest."""
 
 

@@ -1,0 +1,1 @@
+"""Published experiments: what was measured there, and what is measured here beside it."""

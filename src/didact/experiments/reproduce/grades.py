@@ -1,0 +1,127 @@
+"""From the records of an L2E run to means, and to learned explainers beside their teachers.
+
+Explainers are called after what they are: "lime" is a teacher, "abs(lime)" the same by the size of its scores,
+"l2e labelling(lime)" and "l2e ranking(lime)" learned from it, "random" chance. Several initialisations are seeds, and
+averaged per text before anything else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from didact.stats.averages import by_example
+from didact.stats.paired import holm, wilcoxon
+from didact.types import Floats
+
+LEARNED = re.compile(r"(?P<kind>l2e\S*) (?P<signal>\w+)\((?P<teacher>\w+)\)")
+RANDOM = "random"
+Grades = Mapping[str, Mapping[str, Floats]]
+"""Metric -> explainer -> one value per text, NaN where undefined."""
+
+
+@dataclass(frozen=True)
+class Versus:
+    """A learned explainer beside its teacher on one metric.
+
+    Attributes:
+        metric: what is measured.
+        learned: the learned explainer.
+        teacher: the teacher.
+        own: mean of the learned explainer, over the texts on which both are defined.
+        theirs: mean of the teacher, likewise.
+        ratio: own / theirs; NaN where the teacher's mean is not above 0.
+        n: how many texts that are.
+        p: of Wilcoxon's signed-rank test.
+        adjusted: the same after Holm's correction over all rows of this metric.
+    """
+
+    metric: str
+    learned: str
+    teacher: str
+    own: float
+    theirs: float
+    ratio: float
+    n: int
+    p: float
+    adjusted: float
+
+
+def gather(table: pa.Table) -> dict[str, dict[str, Floats]]:
+    """Records as one value per metric, explainer and text, averaged over seeds."""
+    columns = {name: table.column(name).to_pylist() for name in ("metric", "explainer", "example", "value")}
+    rows: dict[str, tuple[list[str], list[str], list[float]]] = {}
+    for metric, explainer, example, value in zip(*columns.values(), strict=True):
+        who, what, values = rows.setdefault(metric, ([], [], []))
+        who.append(explainer)
+        what.append(example)
+        values.append(value)
+    return {metric: by_example(*row)[1] for metric, row in rows.items()}
+
+
+def means(grades: Grades) -> dict[str, dict[str, list[float]]]:
+    """Explainer -> metric -> mean, half of its 95 % interval (1.96 standard errors), and the number of texts."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for metric, rows in grades.items():
+        for explainer, values in rows.items():
+            mean, half, n = spread(values)
+            found.setdefault(explainer, {})[metric] = [_short(mean), _short(half), n]
+    return found
+
+
+def spread(values: Floats) -> tuple[float, float, int]:
+    """Mean of the defined values, 1.96 standard errors, and how many there are."""
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return float("nan"), float("nan"), 0
+    half = 1.96 * float(known.std(ddof=1)) / len(known) ** 0.5 if len(known) > 1 else float("nan")
+    return float(known.mean()), half, len(known)
+
+
+def versus(grades: Grades) -> list[Versus]:
+    """Every learned explainer beside its teacher, on every metric that has both.
+
+    One that ranks by absolute weight has two rows: beside the teacher as it is, and beside its absolute scores.
+    """
+    found: list[Versus] = []
+    for metric, rows in sorted(grades.items()):
+        pairs = list(_pairs(rows))
+        tests = [wilcoxon(rows[own], rows[theirs]) for own, theirs in pairs]
+        adjusted = holm([test.p for test in tests]) if tests else np.empty(0)
+        for (own, theirs), test, after in zip(pairs, tests, adjusted.tolist(), strict=True):
+            found.append(_versus(metric, (own, theirs), rows, test.p, after))
+    return found
+
+
+def teacher_of(explainer: str) -> str | None:
+    """Whom a learned explainer learnt from; None of any other."""
+    told = LEARNED.fullmatch(explainer)
+    return told["teacher"] if told else None
+
+
+def _pairs(rows: Mapping[str, Floats]) -> Iterable[tuple[str, str]]:
+    for own in rows:
+        told = LEARNED.fullmatch(own)
+        if told is None:
+            continue
+        if told["teacher"] in rows:
+            yield own, told["teacher"]
+        if told["signal"] == "ranking" and f"abs({told['teacher']})" in rows:
+            yield own, f"abs({told['teacher']})"
+
+
+def _versus(metric: str, pair: tuple[str, str], rows: Mapping[str, Floats], p: float, adjusted: float) -> Versus:
+    own, theirs = (rows[name] for name in pair)
+    both = ~np.isnan(own) & ~np.isnan(theirs)
+    first, second = (float(values[both].mean()) if both.any() else float("nan") for values in (own, theirs))
+    ratio = first / second if second > 0 else float("nan")
+    return Versus(metric, *pair, *map(_short, (first, second, ratio)), int(both.sum()), _short(p), _short(adjusted))
+
+
+def _short(value: Any) -> float:
+    return float(f"{value:.6g}")

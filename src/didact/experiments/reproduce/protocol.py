@@ -1,0 +1,134 @@
+"""How the L2E paper grades: which words are taken of an explanation, and what the model says without or with them.
+
+Ranking: the top 30 % of the words, of the teacher and of the learned explainer alike. Labelling: the words that the
+learned explainer calls positive, and as many of the teacher's top words, as far as these are positive too; for the
+negative words likewise. Texts of which no word or every word would be taken are left out (NaN).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from didact.metrics.faithfulness.prediction_agreement import PredictionAgreement
+from didact.protocols import Model
+from didact.trained.signals.distil import kinds
+from didact.types import Explanation, Floats, Scale, Target
+
+Bools = NDArray[np.bool_]
+
+LIMIT = 30.0
+"""Largest log-odds that are believed."""
+
+LOG_ODDS = "log_odds_difference"
+AGREEMENT = "prediction_agreement"
+BOTH = "both"
+POSITIVE = "log_odds_positive"
+NEGATIVE = "log_odds_negative"
+LABELLED_AGREEMENT = "agreement_labelled"
+LABELLED_BOTH = "both_labelled"
+
+
+def ranked(
+    model: Model, teacher: Sequence[Explanation], learned: Sequence[Explanation]
+) -> dict[str, tuple[Floats, Floats]]:
+    """Agreement of the two with each other from their top 30 %, one number per text; the same for both."""
+    select = PredictionAgreement()
+    chosen = [[select.selections(one)[0] for one in found] for found in (teacher, learned)]
+    first, second = (kept_labels(model, teacher, masks) for masks in chosen)
+    same = (first == second).astype(np.float64)
+    return {BOTH: (same, same)}
+
+
+def labelled(
+    model: Model, teacher: Sequence[Explanation], learned: Sequence[Explanation]
+) -> dict[str, tuple[Floats, Floats]]:
+    """Measure -> its values for the teacher and for the learned explainer, by the words that the latter labels."""
+    own = [labels(one) for one in learned]
+    found: dict[str, tuple[Floats, Floats]] = {}
+    for name, sign in ((POSITIVE, 1), (NEGATIVE, -1)):
+        mine = [label * sign > 0 for label in own]
+        theirs = [_as_many(one, mask, sign) for one, mask in zip(teacher, mine, strict=True)]
+        found[name] = (falls(model, teacher, theirs), falls(model, learned, mine))
+    mine = [_strongest(label) for label in own]
+    theirs = [_as_many(one, mask, 1) for one, mask in zip(teacher, mine, strict=True)]
+    first, second = kept_labels(model, teacher, theirs), kept_labels(model, learned, mine)
+    whole = np.array([one.prediction.index for one in learned])
+    usable = _usable(theirs) & _usable(mine)
+    found[LABELLED_AGREEMENT] = _where(usable, first == whole), _where(usable, second == whole)
+    found[LABELLED_BOTH] = (_where(usable, first == second),) * 2
+    return found
+
+
+def labels(explanation: Explanation) -> NDArray[np.int64]:
+    """Per unit 2 or 1 for high or low positive, 0 for neutral, -1 or -2 for negative.
+
+    Scores without a sign have three kinds, of which only the high ones count as positive.
+    """
+    if explanation.signed:
+        return kinds(explanation.array) - 2
+    return np.where(kinds(explanation.array, 3) == 0, 2, 0)
+
+
+def falls(model: Model, explanations: Sequence[Explanation], masked: Sequence[Bools]) -> Floats:
+    """Fall of the predicted label's log-odds when the units in ``masked`` are masked; NaN for none or all of them."""
+    found = outputs(model, explanations, [~mask for mask in masked])
+    values = [
+        _log_odds(np.array(one.prediction.outputs), one.target.index) - _log_odds(row, one.target.index)
+        for one, row in zip(explanations, found, strict=True)
+    ]
+    return _where(_usable(masked), np.array(values))
+
+
+def kept_labels(model: Model, explanations: Sequence[Explanation], kept: Sequence[Bools]) -> NDArray[np.int64]:
+    """The label predicted when all units but those in ``kept`` are masked."""
+    return np.array([int(row.argmax()) for row in outputs(model, explanations, kept)])
+
+
+def outputs(model: Model, explanations: Sequence[Explanation], keep: Sequence[Bools]) -> list[Floats]:
+    """The model's outputs (labels,) for each text with only the kept units, the others masked."""
+    scale: Scale = "logit" if "logit" in model.scales else "log_probability"
+    size = len(model.labels)
+    targets = [Target(number, label, scale) for number, label in enumerate(model.labels)]
+    units = [one.units for one in explanations for _ in range(size)]
+    rows = [mask[None] for mask in keep for _ in range(size)]
+    values = model.score(units, targets * len(explanations), rows, model.default_absence)
+    return [np.concatenate(values[start : start + size]) for start in range(0, len(values), size)]
+
+
+def absolute(explanations: Sequence[Explanation]) -> list[Explanation]:
+    """The same explanations by the size of their scores, as the ranking formulation reads a teacher."""
+    return [
+        dataclasses.replace(one, scores=tuple(abs(score) for score in one.scores), signed=False, errors=())
+        for one in explanations
+    ]
+
+
+def _log_odds(row: Floats, index: int) -> float:
+    """The label's own output against those of the others together, for labels that exclude each other."""
+    return float(np.clip(row[index] - np.logaddexp.reduce(np.delete(row, index)), -LIMIT, LIMIT))
+
+
+def _strongest(label: NDArray[np.int64]) -> Bools:
+    """The high positive words, or the low ones where there is none."""
+    return label == 2 if (label == 2).any() else label == 1
+
+
+def _as_many(teacher: Explanation, mask: Bools, sign: int) -> Bools:
+    """As many of the teacher's strongest units of a sign as the mask has, at most all that have the sign."""
+    scores = sign * teacher.array
+    order = np.argsort(-scores, kind="stable")
+    found = np.zeros(len(scores), dtype=bool)
+    found[order[: int(mask.sum())]] = True
+    return found & (scores > 0)
+
+
+def _usable(masks: Sequence[Bools]) -> Bools:
+    return np.array([bool(mask.any()) and not mask.all() for mask in masks])
+
+
+def _where(usable: Bools, values: NDArray[np.generic]) -> Floats:
+    return np.where(usable, values.astype(np.float64), np.nan)

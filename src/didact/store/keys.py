@@ -1,0 +1,44 @@
+"""Under which key explanations are kept: a hash of everything that decides them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from didact.protocols import Explainer, Model
+from didact.provenance import content_hash, versions
+from didact.types import Example
+
+FORMAT = 1
+"""Raised when parts written by an earlier version must not be used any more."""
+
+
+def origin(model: Model) -> list[str]:
+    """What decides every part besides its own settings."""
+    return [versions()["didact"], model.fingerprint()]
+
+
+def identity(explainer: Explainer) -> list[Any]:
+    """What decides an explainer's scores."""
+    return [explainer.card.name, dict(explainer.parameters)]
+
+
+def readings(model: Model, examples: Sequence[Example]) -> list[str]:
+    """Per example a hash of its text, label and rationale, and of what the model reads of it."""
+    return [
+        content_hash([example.to_dict(), [vars(span) for span in units.spans]])
+        for example, units in zip(examples, model.units(examples), strict=True)
+    ]
+
+
+def explanations(model: Model, explainer: Explainer, read: Sequence[str], targets: Sequence[Any] | None = None) -> str:
+    """Key of the explanations of a chunk of examples.
+
+    Args:
+        model: the explained model.
+        explainer: with its seed.
+        read: what ``readings`` gives for the examples.
+        targets: what is explained, as plain values; nothing where it is each example's predicted class.
+    """
+    asked = [] if targets is None else [list(targets)]
+    return content_hash(["explain", FORMAT, origin(model), identity(explainer), list(read), *asked])
