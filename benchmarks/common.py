@@ -33,7 +33,18 @@ from didact.testing.tiny import TEXTS, tiny_tokenizer
 
 SHARED = Path(os.environ.get("DIDACT_SHARED", "../shared"))
 RESULTS = Path("docs/results")
-LIBRARIES = ("didact", "torch", "transformers", "tokenizers", "numpy", "captum", "lime", "shap", "interpreto")
+LIBRARIES = (
+    "didact",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "numpy",
+    "onnxruntime",
+    "captum",
+    "lime",
+    "shap",
+    "interpreto",
+)
 
 
 @dataclass(frozen=True)
@@ -209,6 +220,7 @@ def _page(page: dict[str, Any]) -> str:
         "peers": "Against other libraries",
         "startup": "Starting up",
         "report": "Reports",
+        "l2e": "Learned explainers",
     }
     parts = [
         "# Speed",

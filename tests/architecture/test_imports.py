@@ -64,7 +64,7 @@ LIBRARIES = {
     "metrics": "numpy",
     "simulation": "numpy torch transformers",
     "study": "numpy",
-    "trained": "numpy torch transformers safetensors accelerate huggingface_hub",
+    "trained": "numpy torch transformers safetensors accelerate huggingface_hub onnx onnxruntime onnxscript",
     "scale": "numpy torch ray",
     "testing": "numpy torch transformers tokenizers pytest",
     "experiments": "numpy torch pyarrow rich",

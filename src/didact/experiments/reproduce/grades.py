@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -120,8 +119,9 @@ def _versus(metric: str, pair: tuple[str, str], rows: Mapping[str, Floats], p: f
     both = ~np.isnan(own) & ~np.isnan(theirs)
     first, second = (float(values[both].mean()) if both.any() else float("nan") for values in (own, theirs))
     ratio = first / second if second > 0 else float("nan")
-    return Versus(metric, *pair, *map(_short, (first, second, ratio)), int(both.sum()), _short(p), _short(adjusted))
+    n = int(both.sum())
+    return Versus(metric, *pair, _short(first), _short(second), _short(ratio), n, _short(p), _short(adjusted))
 
 
-def _short(value: Any) -> float:
+def _short(value: float) -> float:
     return float(f"{value:.6g}")

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from didact.metrics.faithfulness.prediction_agreement import PredictionAgreement
-from didact.protocols import Model
+from didact.metrics.plausibility.rationale_f1 import RationaleF1
+from didact.protocols import Evidence, Model
 from didact.trained.signals.distil import kinds
 from didact.types import Explanation, Floats, Scale, Target
 
@@ -60,6 +61,24 @@ def labelled(
     usable = _usable(theirs) & _usable(mine)
     found[LABELLED_AGREEMENT] = _where(usable, first == whole), _where(usable, second == whole)
     found[LABELLED_BOTH] = (_where(usable, first == second),) * 2
+    return found
+
+
+def rationales(explanations: Sequence[Explanation]) -> dict[str, list[float]]:
+    """Precision, recall and F1 of the top 30 % against human rationales, apart by label, with and without stop words.
+
+    Only texts that the model classifies as people did; NaN for the others.
+    """
+    found: dict[str, list[float]] = {}
+    for ending, stop_words in (("", ()), (" without stop words", "english")):
+        metric = RationaleF1(share=0.3, stop_words=stop_words)  # type: ignore[arg-type]
+        grades = metric.measure(Evidence(explanations))
+        for group in sorted({one.prediction.label for one in explanations}):
+            mine = [one.prediction.label == group == str(one.example.label) for one in explanations]
+            for name in ("precision", "recall", "F1"):
+                values = [grade.value if name == "F1" else grade.parts.get(name, np.nan) for grade in grades]
+                column = [value if counts else np.nan for value, counts in zip(values, mine, strict=True)]
+                found[f"rationale {group} {name}{ending}"] = column
     return found
 
 
@@ -114,7 +133,8 @@ def _log_odds(row: Floats, index: int) -> float:
 
 def _strongest(label: NDArray[np.int64]) -> Bools:
     """The high positive words, or the low ones where there is none."""
-    return label == 2 if (label == 2).any() else label == 1
+    high: Bools = label == 2
+    return high if high.any() else np.asarray(label == 1)
 
 
 def _as_many(teacher: Explanation, mask: Bools, sign: int) -> Bools:

@@ -1,0 +1,469 @@
+"""The L2E experiment on one data set: labels of slow explainers, networks that learn them, and grades of both.
+
+A study is a TOML file (recipes/l2e). Its pieces are small and independent, so that many processes can share them:
+chunks of labels first, then the grades of a teacher, and per network one piece that trains and grades it. What a piece
+finds is written at once, and a study that was stopped goes on with the pieces that are missing.
+
+    WORK/parts/                  labels, as ``didact.trained.collect`` keeps them
+    WORK/labels/TEACHER.parquet  all labels of a teacher in a small table
+    WORK/records/*.parquet       grades, a file per piece
+    WORK/explainers/*            trained explainers
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, Literal, Self, cast, get_args
+
+import pyarrow as pa
+import torch
+
+from didact.attribution.base import ATTRIBUTIONS
+from didact.data.load import load_data
+from didact.errors import FormatError, InputError, MismatchError
+from didact.experiments.recipe import Entry, entry
+from didact.experiments.reproduce import protocol
+from didact.metrics.base import METRICS
+from didact.models.load import load_model
+from didact.models.text import TextModel
+from didact.protocols import Evidence, Explainer
+from didact.registry import unknown
+from didact.store import files
+from didact.store import records as record_store
+from didact.store.parts import Parts
+from didact.trained import signals
+from didact.trained.collect import collect
+from didact.trained.explainer import About, LearnedExplainer
+from didact.trained.fit import FitConfig, fit
+from didact.trained.presets import fidelity
+from didact.trained.shapes.scorer import Scorer, ScorerConfig
+from didact.trained.shapes.vocabulary import UNKNOWN
+from didact.types import Cost, Example, Explanation, Prediction, Record, Target, Units
+
+Embeddings = Literal["kept", "first", "own"]
+
+SPLITS = ("train", "validation", "test")
+SIGNALS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "labelling": ("labelling", {}),
+    "ranking": ("ranking", {}),
+    "signed_ranking": ("ranking", {"by": "signed"}),
+}
+METRICS_OF_ALL: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    protocol.LOG_ODDS: ("log_odds_difference", {}),
+    protocol.AGREEMENT: ("prediction_agreement", {}),
+    "comprehensiveness": ("comprehensiveness", {}),
+    "iou_lexical_top": ("neighbour_iou", {"similarity": "lexical", "by": "top"}),
+    "iou_lexical_labels": ("neighbour_iou", {"similarity": "lexical", "by": "labels"}),
+    "iou_semantic_top": ("neighbour_iou", {"similarity": "semantic", "by": "top"}),
+    "iou_semantic_labels": ("neighbour_iou", {"similarity": "semantic", "by": "labels"}),
+    "forwards": ("forwards", {}),
+    "seconds": ("seconds", {}),
+}
+BACKGROUND = 64
+"""Training texts that Deep SHAP is given as background."""
+BESIDE = (protocol.POSITIVE, protocol.NEGATIVE, protocol.LABELLED_AGREEMENT)
+"""What is measured of a teacher on the words that a learned explainer labels, so once per initialisation."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """What a study is made of.
+
+    Attributes:
+        name: of the study; also the name of its results.
+        model: "source" and options of ``load_model``.
+        data: for "train", "validation" and "test" the "source" and options of ``load_data``.
+        teachers: methods with their settings; "full" ones have all ways of learning.
+        signals: how every teacher is learnt from: "labelling", "ranking", "signed_ranking".
+        embeddings: of networks that read tokens: "kept", the explained model's own, turned and not trained, so that
+            rare words mean something; "first", the same but trained; "own", random at first.
+        more: label of a teacher -> further (reading, signal), such as ["words", "ranking"].
+        initialisations: networks per teacher and signal.
+        network: settings of ``ScorerConfig``.
+        training: settings of ``FitConfig``.
+        chunk: texts that are labelled together.
+        tables: numbers of the paper's tables that it fills.
+        figures: numbers of the paper's figures.
+    """
+
+    name: str
+    model: Mapping[str, Any]
+    data: Mapping[str, Mapping[str, Any]]
+    teachers: tuple[Entry, ...]
+    signals: tuple[str, ...] = ("labelling", "ranking")
+    embeddings: Embeddings = "kept"
+    more: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
+    initialisations: int = 3
+    network: Mapping[str, Any] = field(default_factory=dict)
+    training: Mapping[str, Any] = field(default_factory=dict)
+    chunk: int = 32
+    tables: tuple[int, ...] = ()
+    figures: tuple[int, ...] = ()
+
+    @classmethod
+    def from_toml(cls, path: Path | str) -> Self:
+        """Read a study file; ``$NAME`` in a source is an environment variable."""
+        place = Path(path)
+        try:
+            data = tomllib.loads(place.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise InputError(f"there is no recipe {place}") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+            raise FormatError(f"{place} is not TOML: {problem}") from None
+        known = [item.name for item in dataclasses.fields(cls)]
+        for name in data:
+            if name not in known:
+                raise FormatError(f"{place}: {unknown('entry', name, known)}")
+        parts: dict[str, Any] = {"name": place.stem} | data
+        lacking = [name for name in ("model", "data", "teachers") if name not in parts]
+        lacking += [f"data.{split}" for split in SPLITS if split not in parts.get("data", {})]
+        if lacking:
+            raise FormatError(f"{place}: {', '.join(lacking)} must be given")
+        parts["teachers"] = tuple(entry(one, "method", f"{place}, teachers") for one in parts["teachers"])
+        for name in ("signals", "tables", "figures"):
+            parts[name] = tuple(parts.get(name, getattr(cls, name)))
+        if parts.get("embeddings", "kept") not in (allowed := get_args(Embeddings)):
+            raise FormatError(f"{place}: {unknown('embeddings', parts['embeddings'], allowed)}")
+        for name in parts["signals"]:
+            if name not in SIGNALS:
+                raise FormatError(f"{place}: {unknown('signal', name, list(SIGNALS))}")
+        return cls(**parts)
+
+    def limited(self, **limits: int | None) -> Study:
+        """The same with at most so many texts of a split."""
+        data = {split: {**given} for split, given in self.data.items()}
+        for split, limit in limits.items():
+            if limit is not None:
+                data[split]["limit"] = limit
+        return dataclasses.replace(self, data=data)
+
+    def variants(self, teacher: str) -> list[tuple[str, str]]:
+        """(reading, signal) of every network that learns from a teacher."""
+        own = [("tokens", signal) for signal in self.signals]
+        return own + [(str(reading), str(signal)) for reading, signal in self.more.get(teacher, ())]
+
+    def teacher(self, label: str) -> Entry:
+        """The teacher called so."""
+        for one in self.teachers:
+            if one.label == label:
+                return one
+        raise InputError(unknown("teacher", label, [one.label for one in self.teachers]))
+
+
+def learned_label(reading: str, signal: str, teacher: str) -> str:
+    """What a learned explainer is called in the records."""
+    return f"{'l2e' if reading == 'tokens' else f'l2e_{reading}'} {signal}({teacher})"
+
+
+def run(study: Study, work: Path, *, device: str | None = None) -> pa.Table:
+    """All pieces one after the other; gives the records."""
+    desk = Desk(study, work, device)
+    for one in study.teachers:
+        for split, start in desk.chunks():
+            desk.label(one.label, split, start)
+        desk.gather(one.label)
+        desk.grade_teacher(one.label)
+        for reading, signal in study.variants(one.label):
+            for seed in range(study.initialisations):
+                desk.learn(one.label, reading, signal, seed)
+    desk.grade_random()
+    return desk.records()
+
+
+class Desk:
+    """Where one process works on the pieces of a study; model and texts are loaded once.
+
+    Args:
+        study: what to do.
+        work: folder of all that is found; many desks may share it.
+        device: "cpu" or "cuda"; the GPU when there is one.
+    """
+
+    def __init__(self, study: Study, work: Path, device: str | None = None) -> None:
+        self.study = study
+        self.work = work
+        self.device = device
+        self.parts = Parts(work / "parts")
+        self._read = lru_cache(maxsize=8)(self._read_labels)
+
+    @cached_property
+    def model(self) -> TextModel:
+        """The explained model."""
+        given = dict(self.study.model) if self.device is None else {**self.study.model, "device": self.device}
+        return cast("TextModel", load_model(**_expanded(given)))
+
+    def texts(self, split: str) -> tuple[Example, ...]:
+        """The texts of a split."""
+        if split not in self._texts:
+            self._texts[split] = load_data(**_expanded(self.study.data[split])).examples
+        return self._texts[split]
+
+    @cached_property
+    def _texts(self) -> dict[str, tuple[Example, ...]]:
+        return {}
+
+    def chunks(self) -> Iterator[tuple[str, int]]:
+        """(split, first text) of every chunk; test texts first, since nothing can be graded without them."""
+        for split in reversed(SPLITS):
+            limit = self.study.data[split].get("limit")
+            many = int(limit) if limit is not None and split not in self._texts else len(self.texts(split))
+            yield from ((split, start) for start in range(0, many, self.study.chunk))
+
+    def label(self, teacher: str, split: str, start: int) -> list[Explanation]:
+        """Labels of one chunk, found or made."""
+        chunk = self.texts(split)[start : start + self.study.chunk]
+        if not chunk:
+            return []
+        found = collect(self.model, chunk, self.explainer(teacher), self.parts, chunk=len(chunk))
+        self._done(teacher, split, start).parent.mkdir(parents=True, exist_ok=True)
+        self._done(teacher, split, start).touch()
+        return found
+
+    def has_labels(self, teacher: str) -> bool:
+        """Whether all labels of a teacher are gathered."""
+        return self.labels_path(teacher).is_file()
+
+    def gather(self, teacher: str) -> dict[str, int]:
+        """Put the labels that there are into one table; gives how many of each split."""
+        rows = []
+        for split, start in self.chunks():
+            if self._done(teacher, split, start).exists():
+                found = self.label(teacher, split, start)
+                rows += [_compact(teacher, split, number, one) for number, one in enumerate(found, start=start)]
+        files.write(self.labels_path(teacher), pa.Table.from_pylist(rows, LABELS))
+        return {split: sum(row["split"] == split for row in rows) for split in SPLITS}
+
+    def labels(self, teacher: str, split: str) -> list[Explanation]:
+        """A teacher's explanations of a split, from the table."""
+        return self._read(teacher, split)
+
+    def explainer(self, teacher: str) -> Explainer:
+        """The teacher itself; Deep SHAP compares with training texts."""
+        one = self.study.teacher(teacher)
+        settings = dict(one.settings)
+        if one.name == "deep_shap" and "background" not in settings:
+            settings["background"] = str(self._background())
+        return ATTRIBUTIONS.get(one.name).configured(**settings)
+
+    def grade_teacher(self, teacher: str) -> None:
+        """Grades of a teacher by its scores, and by their size where they have a sign."""
+        found = self.labels(teacher, "test")
+        self._keep(teacher, 0, self._grades(found), found)
+        if found[0].signed:
+            self._keep(f"abs({teacher})", 0, self._grades(protocol.absolute(found)), found)
+
+    def grade_random(self) -> None:
+        """Grades of random scores, once per initialisation."""
+        for seed in range(self.study.initialisations):
+            found = ATTRIBUTIONS.get("random").configured(seed=seed).explain(self.model, self.texts("test"))
+            self._keep("random", seed, self._grades(found), found)
+
+    def learn(self, teacher: str, reading: str, signal: str, seed: int) -> dict[str, Any]:
+        """Train one network, explain the test texts with it and grade them; gives facts about the training."""
+        label = learned_label(reading, signal, teacher)
+        explainer, facts = self._train(teacher, reading, signal, seed)
+        explainer.save_pretrained(self.explainer_path(label, seed))
+        taught = self.labels(teacher, "test")
+        known = [one.prediction for one in taught]
+        found = explainer.explain(self.model, [one.example for one in taught], predictions=known)
+        grades = self._grades(found)
+        close = fidelity(found, taught, explainer.signal)
+        grades |= {"rank_correlation": close["spearman"].tolist(), "top_iou": close["top-k IoU"].tolist()}
+        compare = protocol.labelled if signal == "labelling" else protocol.ranked
+        pairs = compare(self.model, taught, found)
+        grades |= {name: own.tolist() for name, (_, own) in pairs.items()}
+        self._keep(label, seed, grades, found)
+        if reading == "tokens":
+            theirs = {name: pair[0].tolist() for name, pair in pairs.items() if name in BESIDE}
+            if theirs:
+                self._keep(teacher, seed, theirs, taught, beside=" beside")
+        return facts
+
+    def records(self) -> pa.Table:
+        """All grades so far, in order."""
+        found = [record_store.read(path) for path in sorted((self.work / "records").glob("*.parquet"))]
+        return record_store.in_order(pa.concat_tables(found)) if found else record_store.to_table([])
+
+    def labels_path(self, teacher: str) -> Path:
+        """Where the table of a teacher's labels is."""
+        return self.work / "labels" / f"{teacher}.parquet"
+
+    def explainer_path(self, label: str, seed: int) -> Path:
+        """Where a trained explainer is."""
+        return self.work / "explainers" / f"{label} {seed}"
+
+    def _train(self, teacher: str, reading: str, signal: str, seed: int) -> tuple[LearnedExplainer, dict[str, Any]]:
+        model, train, validation = self.model, self.labels(teacher, "train"), self.labels(teacher, "validation")
+        kind, settings = SIGNALS[signal]
+        task = signals.get(kind).suited(signed=train[0].signed, **settings)
+        config = ScorerConfig(
+            **{
+                "positions": "sinusoidal" if reading == "tokens" else "none",
+                **self.study.network,
+                "labels": model.labels,
+                "outputs": task.outputs,
+                "reading": reading,
+                "seed": seed,
+            }
+        )
+        scorer = Scorer.for_texts([one.units for one in train], config, tokenizer=model.tokenizer)
+        if reading == "tokens" and self.study.embeddings != "own":
+            inherit(scorer, model, keep=self.study.embeddings == "kept")
+        samples, held_out = (
+            [(scorer.read(one.units, one.target.index, one.prediction), task.targets(one)) for one in some]
+            for some in (train, validation)
+        )
+        device = {"device": "cpu"} if model.hf.device.type == "cpu" else {}
+        fitted = fit(scorer, task, samples, held_out, FitConfig(**{**self.study.training, **device, "seed": seed}))
+        asked = self.study.teacher(teacher)
+        about = About.of(
+            model,
+            teacher=asked.name,
+            teacher_parameters=cast("dict[str, Any]", dict(asked.settings)),
+            data=self.study.name,
+            data_hash=fitted.data_hash,
+        )
+        facts = {
+            "texts": len(train),
+            "epochs": len(fitted.history),
+            "best": fitted.run.best.number,
+            "validation_loss": round(fitted.run.best.value or float("nan"), 4),
+            "seconds": round(fitted.seconds, 2),
+        }
+        return LearnedExplainer(fitted.shape.to(model.hf.device), task, about), facts
+
+    def _grades(self, found: Sequence[Explanation]) -> dict[str, list[float]]:
+        evidence = Evidence(found, self.model)
+        grades: dict[str, list[float]] = {}
+        for name, (metric, settings) in METRICS_OF_ALL.items():
+            made = METRICS.get(metric).configured(**settings)
+            grades[name] = [grade.value for grade in made.measure(evidence)]
+        if all(one.example.rationale is not None for one in found):
+            grades |= protocol.rationales(found)
+        return grades
+
+    def _keep(
+        self,
+        label: str,
+        seed: int,
+        grades: Mapping[str, Sequence[float]],
+        found: Sequence[Explanation],
+        beside: str = "",
+    ) -> None:
+        first = found[0]
+        rows = [
+            Record(label, first.method, seed, "", metric, "", f"{number:05d}", value, fingerprint, self.study.name, "")
+            for fingerprint in (self.model.fingerprint(),)
+            for metric, values in grades.items()
+            for number, value in enumerate(values)
+        ]
+        record_store.write(self.work / "records" / f"{label} {seed}{beside}.parquet", record_store.to_table(rows))
+
+    def _read_labels(self, teacher: str, split: str) -> list[Explanation]:
+        table = files.read(self.labels_path(teacher))
+        rows = [row for row in table.to_pylist() if row["split"] == split]
+        if not rows:
+            raise InputError(f"{self.labels_path(teacher)} holds no labels of the {split} texts")
+        texts = self.texts(split)
+        for row in rows:
+            if row["number"] >= len(texts) or texts[row["number"]].fingerprint != row["text"]:
+                raise MismatchError(
+                    f"{self.labels_path(teacher)} labels other texts than the {split} texts of {self.study.name}, from "
+                    f"number {row['number']} on; label the texts again"
+                )
+        used = [texts[row["number"]] for row in rows]
+        return [self._explanation(row, unit) for row, unit in zip(rows, self.model.units(used), strict=True)]
+
+    def _explanation(self, row: Mapping[str, Any], units: Units) -> Explanation:
+        return Explanation(
+            method=row["method"],
+            units=units,
+            scores=tuple(row["scores"]),
+            target=Target(row["target"], self.model.labels[row["target"]], self.model.scales[0]),
+            prediction=Prediction(self.model.labels, tuple(row["outputs"]), tuple(row["probabilities"])),
+            signed=row["signed"],
+            cost=Cost(row["forwards"], 0, None, row["seconds"]),
+            model={"name": self.model.name, "fingerprint": self.model.fingerprint()},
+        )
+
+    def _done(self, teacher: str, split: str, start: int) -> Path:
+        return self.work / "labels" / "done" / f"{teacher} {split} {start}"
+
+    def _background(self) -> Path:
+        path = self.work / "background.txt"
+        if not path.is_file():
+            lines = [" ".join(text.text.split()) for text in self.texts("train")[:BACKGROUND]]
+            beside = path.with_suffix(f".{os.getpid()}")
+            beside.parent.mkdir(parents=True, exist_ok=True)
+            beside.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            beside.replace(path)
+        return path
+
+
+def inherit(scorer: Scorer, model: TextModel, *, keep: bool = True) -> None:
+    """Give a scorer that reads the model's tokens the model's embeddings, turned to their main directions.
+
+    Words that no training text has then lie near words that they have something in common with. Kept ones are not
+    trained; the scorer's own embeddings, those of labels, are as they were drawn.
+    """
+    with torch.no_grad():
+        layer = cast("torch.nn.Embedding", model.hf.get_input_embeddings())
+        known = layer.weight.detach().float().cpu()
+        centred = known - known.mean(0)
+        _, _, directions = torch.linalg.svd(centred.T @ centred)
+        turned = centred @ directions[: scorer.config.width].T
+        turned = turned / turned.std() * scorer.config.width**-0.5  # as wide as the random ones
+        first = UNKNOWN + 1  # a reader of tokens counts as the tokenizer does, behind these
+        rows = min(len(turned), scorer.reader.size - first)
+        scorer.embedding.weight[first : first + rows, : turned.shape[1]] = turned[:rows].to(scorer.embedding.weight)
+    scorer.embedding.weight.requires_grad_(not keep)
+
+
+def _expanded(given: Mapping[str, Any]) -> dict[str, Any]:
+    """With environment variables in the source filled in."""
+    source = os.path.expandvars(str(given["source"]))
+    if "$" in source:
+        raise InputError(f"the source {given['source']!r} names an environment variable that is not set")
+    return {**given, "source": source}
+
+
+LABELS = pa.schema(
+    [
+        ("teacher", pa.string()),
+        ("split", pa.string()),
+        ("number", pa.int32()),
+        ("text", pa.string()),
+        ("scores", pa.list_(pa.float32())),
+        ("signed", pa.bool_()),
+        ("target", pa.int32()),
+        ("outputs", pa.list_(pa.float64())),
+        ("probabilities", pa.list_(pa.float64())),
+        ("method", pa.string()),
+        ("forwards", pa.int32()),
+        ("seconds", pa.float64()),
+    ]
+)
+"""Labels as a small table; ``text`` is the fingerprint of the text at that number of the split."""
+
+
+def _compact(teacher: str, split: str, number: int, one: Explanation) -> dict[str, Any]:
+    return {
+        "teacher": teacher,
+        "split": split,
+        "number": number,
+        "text": one.example.fingerprint,
+        "scores": one.scores,
+        "signed": one.signed,
+        "target": one.target.index,
+        "outputs": one.prediction.outputs,
+        "probabilities": one.prediction.probabilities,
+        "method": one.method,
+        "forwards": one.cost.forwards,
+        "seconds": one.cost.seconds or 0.0,
+    }

@@ -1,0 +1,134 @@
+"""``didact train`` and ``didact explain --explainer`` as a user meets them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import didact
+from didact.attribution.occlusion import Occlusion
+from didact.cli import main
+from didact.data.corpus import generate
+from didact.metrics.plausibility.rationale_auc import RationaleAuc
+from didact.models.load import load_model
+from didact.protocols import Evidence
+from didact.render.jsonio import load
+from didact.testing.tiny import tiny_model
+from didact.trained.explainer import LearnedExplainer
+
+QUICK = ("--teacher", "occlusion", "--epochs", "2", "--width", "8")
+
+
+def run(*arguments: str) -> int:
+    return main(list(arguments))
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("model")
+    for part in tiny_model("bert"):
+        part.save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("data") / "texts.jsonl"
+    rows = [json.dumps({"text": example.text, "label": example.label}) for example in generate(100, seed=1)]
+    path.write_text("\n".join(rows))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def out(network: str, texts: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("out") / "l2e"
+    assert run("train", "l2e", "--model", network, "--data", texts, *QUICK, "--out", str(folder)) == 0
+    return str(folder)
+
+
+def test_it_prints_fidelity_and_the_folder_last(
+    network: str, texts: str, out: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    weights = LearnedExplainer.from_pretrained(out).parameters["weights"]
+    # the same command again finds labels and checkpoints, and ends with the same explainer
+    assert run("train", "l2e", "--model", network, "--data", texts, *QUICK, "--out", out) == 0
+    shown = capsys.readouterr().out
+    assert "spearman" in shown
+    assert "top-k IoU" in shown
+    assert shown.strip().splitlines()[-1] == out
+    assert LearnedExplainer.from_pretrained(out).parameters["weights"] == weights
+    assert (Path(out) / "README.md").is_file()
+    assert len(list((Path(out) / "parts").rglob("*.parquet"))) == 4  # 100 texts in parts of 32
+
+
+def test_explaining_with_it(network: str, out: str, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ("explain", "a warm film", "--model", network, "--explainer", out, "--format", "json")
+    assert run(*given) == 0
+    (found,) = load(capsys.readouterr().out)
+    assert found.method == "l2e"
+    assert 0 <= found.details["doubt"] <= 2
+    assert run(*given, "--fallback", "occlusion", "--doubt-above", "-1") == 0
+    (slow,) = load(capsys.readouterr().out)
+    assert slow.method == "occlusion"
+    assert slow.details["doubt"] == found.details["doubt"]
+    assert run(*given, "--fallback", "occlusion", "--doubt-above", "2") == 0
+    assert load(capsys.readouterr().out)[0].scores == found.scores
+
+
+def test_labels_from_a_file(network: str, texts: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = load_model(network)
+    lines = [json.loads(line)["text"] for line in Path(texts).read_text().splitlines()[:20]]
+    path = tmp_path / "labels.jsonl"
+    path.write_text("\n".join(one.to_json() for one in Occlusion().explain(model, lines)))
+    given = ("train", "l2e", "--model", network, "--labels", str(path), "--out", str(tmp_path / "out"))
+    assert run(*given, "--epochs", "1", "--width", "8") == 0
+    assert LearnedExplainer.from_pretrained(tmp_path / "out").about.teacher == "occlusion"
+    path.write_text(path.read_text() + '\n{"text": "good film", "scores": [NaN, 1]}')
+    capsys.readouterr()
+    assert run(*given) == 2
+    assert "labels.jsonl, line 21: 'scores' must be a list of finite numbers" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "l2e", "--teacher", "lyme"], "unknown method 'lyme' (did you mean lime?)"),
+        (["train", "l2e", "--teacher", "lime,occlusion", "--set", "samples=3"], "--set speaks of one teacher"),
+        (["train", "l2e", "--set", "samples=1"], "samples of lime must be at least 2"),
+        (["train", "l2e", "--labels", "x.jsonl", "--teacher", "lime"], "do not go with it"),
+        (["train", "l2e", "--labels", "x.jsonl"], "there is no file x.jsonl"),
+        (["train", "l2e", "--data", "missing.jsonl"], "there is no file missing.jsonl"),
+        (["train", "l2e", "--limit", "0"], "limit must be a whole number"),
+        (["train", "l2e", "--width", "6", "--limit", "9", "--teacher", "random"], "a multiple of its 4 heads"),
+        (["explain", "good film", "--fallback", "lime"], "go with --explainer"),
+        (["explain", "good film", "--explainer", ".", "--method", "lime"], "not both"),
+        (["explain", "good film", "--explainer", ".", "--set", "samples=3"], "name a --fallback"),
+        (["explain", "good film", "--explainer", "."], "holds no explainer"),
+    ],
+)
+def test_mistakes_end_with_one_line_and_code_2(
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(*arguments) == 2
+    told = capsys.readouterr().err
+    assert message in told
+    assert told.count("\n") == 1
+
+
+def test_another_model_is_refused(out: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("explain", "good film", "--explainer", out) == 2
+    assert "this explainer was trained for" in capsys.readouterr().err
+
+
+def test_the_embedded_models_student_finds_planted_words(tmp_path: Path) -> None:
+    explainer = didact.train_l2e(generate(180), teacher="occlusion", out=tmp_path, width=32, learning_rate=2e-3)
+    found = didact.explain(generate(30, seed=5), method=explainer, progress=False)
+    grades = [grade.value for grade in RationaleAuc().measure(Evidence(found))]
+    assert sum(grades) / len(grades) > 0.8
+    loaded = LearnedExplainer.from_pretrained(tmp_path)
+    assert loaded.parameters == explainer.parameters

@@ -1,0 +1,201 @@
+"""L2E from model, texts and teacher to an explainer: what it learns, what it keeps, and that a kill changes nothing."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from didact.attribution.lime import Lime
+from didact.attribution.occlusion import Occlusion
+from didact.attribution.random import Random
+from didact.errors import FormatError, InputError, ParameterError, UnknownNameError
+from didact.models.load import load_model
+from didact.progress import listening
+from didact.protocols import Model
+from didact.store.parts import Parts
+from didact.testing.tiny import keyword_predict
+from didact.trained.explainer import LearnedExplainer
+from didact.trained.presets import comparable, fidelity, train_l2e
+from didact.trained.signals.distil import Labelling, Ranking
+
+LABELS = ("negative", "positive")
+WORDS = ("wonderful", "warm", "good", "dull", "worse", "avoid", "film", "plot", "acting", "the", "a", "with", "saw")
+SMALL = {"width": 16, "blocks": 1, "epochs": 20, "learning_rate": 5e-3, "min_count": 1}
+
+
+def texts(count: int, seed: int = 0) -> list[str]:
+    """Texts in which few words decide, of 4 to 9 different words."""
+    rng = np.random.default_rng(seed)
+    return [" ".join(rng.permutation(WORDS)[: rng.integers(4, 10)]) for _ in range(count)]
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return load_model(keyword_predict, labels=LABELS)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("l2e")
+
+
+@pytest.fixture(scope="module")
+def trained(model: Model, folder: Path) -> LearnedExplainer:
+    return train_l2e(model, texts(200), Occlusion(), folder=folder, data="made up", **SMALL)
+
+
+def test_the_student_follows_its_teacher(model: Model, trained: LearnedExplainer) -> None:
+    assert trained.about.scores["spearman"] > 0.8
+    assert trained.about.scores["top-k IoU"] > 0.7
+    (found,) = trained.explain(model, ["we saw a wonderful film"])
+    assert found.top(1)[0][0] == "wonderful"
+
+
+@pytest.mark.parametrize("signal", ["labelling", "regression"])
+def test_other_signals_learn_too_and_have_signs(model: Model, folder: Path, signal: str) -> None:
+    made = train_l2e(model, texts(300), Occlusion(), parts=Parts(folder / "parts"), signal=signal, **SMALL)
+    assert made.about.scores["spearman"] > 0.7
+    (found,) = made.explain(model, ["a wonderful film with dull acting"], ["positive"])
+    scores = dict(zip(found.units.texts, found.scores, strict=True))
+    assert found.signed
+    assert scores["wonderful"] > scores["film"] > scores["dull"]
+
+
+def test_everything_it_came_from_is_on_it(model: Model, trained: LearnedExplainer) -> None:
+    about = trained.about
+    assert (about.model, about.fingerprint, about.teacher) == (model.name, model.fingerprint(), "occlusion")
+    assert about.teacher_parameters == dict(Occlusion().parameters)
+    assert about.data == "made up"
+    assert about.cost["training texts"] == 140
+    assert about.cost["validation texts"] == about.cost["held-out texts"] == 30
+    assert about.cost["speed-up"] > 0  # type: ignore[operator] # a number
+    assert trained.doubt is not None
+    assert trained.doubt.report["texts"] <= 30
+
+
+def test_the_numbers_are_those_of_the_held_out_texts(model: Model, folder: Path) -> None:
+    apart = texts(30, seed=1)
+    made = train_l2e(model, [*texts(40), *apart], Occlusion(), held_out=apart, **{**SMALL, "epochs": 1})
+    assert made.about.cost["held-out texts"] == 30
+    assert made.about.cost["training texts"] == 34  # of the other forty, six are for validation
+    taught = Occlusion().explain(model, apart)
+    found = fidelity(made.explain(model, apart), taught, made.signal)
+    assert made.about.scores["spearman"] == pytest.approx(np.nanmean(found["spearman"]))
+    assert made.about.scores["top-k IoU"] == pytest.approx(found["top-k IoU"].mean())
+
+
+def test_fidelity_by_hand(model: Model) -> None:
+    (taught,) = Occlusion().explain(model, ["good dull film plot"])
+    taught = dataclasses.replace(taught, scores=(1.0, -3.0, 0.5, 0.0))
+    student = dataclasses.replace(taught, scores=(3.0, 4.0, 2.0, 1.0))
+    assert comparable(taught, Ranking()).tolist() == [1.0, 3.0, 0.5, 0.0]
+    found = fidelity([student], [taught], Ranking())  # the same order as |w|
+    assert (found["spearman"][0], found["kendall"][0], found["top-k IoU"][0]) == pytest.approx((1, 1, 1))
+    found = fidelity([student], [taught], Labelling())
+    # orders 2nd, 1st, 3rd, 4th against 1st, 4th, 2nd, 3rd: d = 1, -3, 1, 1, rho = 1 - 6 * 12 / (4 * 15) = -0.2;
+    # pairs: good-dull, dull-film and dull-plot differ, 3 of 6: tau 0; tops {dull, good} and {good, film}: 1 of 3
+    assert (found["spearman"][0], found["kendall"][0], found["top-k IoU"][0]) == pytest.approx((-0.2, 0, 1 / 3))
+
+
+class Stop:
+    """A listener that pulls the plug when some work has gone on for some steps."""
+
+    def __init__(self, what: str, steps: int) -> None:
+        self.what, self.steps, self.name = what, steps, ""
+
+    def start(self, what: str, total: int) -> None:
+        self.name = what
+
+    def advance(self, steps: int) -> None:
+        if self.what in self.name:
+            self.steps -= steps
+            if self.steps < 0:
+                raise KeyboardInterrupt
+
+    def stop(self) -> None: ...
+
+
+@pytest.mark.parametrize(("what", "steps"), [("predicting", 40), ("epoch 1", 20), ("epoch 3", 20)])
+def test_after_a_kill_the_same_call_gives_the_same_explainer(
+    model: Model, tmp_path: Path, what: str, steps: int
+) -> None:
+    given: tuple[Any, ...] = (model, texts(60), Occlusion())
+    settings = {**SMALL, "epochs": 3}
+    with listening(Stop(what, steps)), pytest.raises(KeyboardInterrupt):
+        train_l2e(*given, folder=tmp_path, **settings)
+    resumed = train_l2e(*given, folder=tmp_path, **settings)
+    whole = train_l2e(*given, **settings)
+    assert resumed.parameters == whole.parameters  # the hash of the weights is among them
+    assert resumed.about.scores == whole.about.scores
+
+
+def test_a_finished_training_asks_the_teacher_nothing(model: Model, folder: Path, trained: LearnedExplainer) -> None:
+    with listening(Stop("training", 0)):
+        again = train_l2e(model, texts(200), Occlusion(), folder=folder, data="made up", **SMALL)
+    assert again.parameters == trained.parameters
+    with pytest.raises(FormatError, match="another training: its configuration"):
+        train_l2e(model, texts(200), Occlusion(), folder=folder, **{**SMALL, "epochs": 2})
+
+
+def test_labels_need_no_teacher(model: Model, folder: Path, trained: LearnedExplainer) -> None:
+    labels = Occlusion().explain(model, texts(200))
+    made = train_l2e(model, labels, **SMALL)
+    assert made.parameters == trained.parameters
+    with pytest.raises(ParameterError, match="leave out teacher"):
+        train_l2e(model, labels, "lime", **SMALL)
+
+
+def test_several_teachers(model: Model, folder: Path) -> None:
+    parts, teachers = Parts(folder / "parts"), [Occlusion(), Random()]
+    settings = {**SMALL, "signal": "regression"}
+    averaged = train_l2e(model, texts(200), teachers, parts=parts, **settings)
+    assert averaged.about.teacher == "occlusion+random"
+    apart = train_l2e(model, texts(200), teachers, parts=parts, teachers="apart", **settings)
+    assert apart.about.scores["spearman"] > averaged.about.scores["spearman"]  # the first one's words are not blurred
+    assert apart.about.scores["spearman"] > 0.6
+
+
+def test_fresh_labels_in_every_epoch(model: Model) -> None:
+    teacher = Lime(samples=4)
+    given: tuple[Any, ...] = (model, texts(40), teacher)
+    settings = {**SMALL, "epochs": 3}
+    drawn, kept = (train_l2e(*given, fresh=fresh, **settings) for fresh in (True, False))
+    assert drawn.parameters != kept.parameters
+    assert drawn.parameters == train_l2e(*given, fresh=True, **settings).parameters
+
+
+def test_the_seed_decides(model: Model, folder: Path) -> None:
+    parts = Parts(folder / "parts")
+    settings = {**SMALL, "epochs": 1}
+    made = [train_l2e(model, texts(60), Occlusion(), parts=parts, seed=seed, **settings) for seed in (0, 0)]
+    before = list(parts.keys())
+    made.append(train_l2e(model, texts(60), Occlusion(), parts=parts, seed=1, **settings))
+    assert list(parts.keys()) == before  # another split of the same labels
+    assert made[0].parameters == made[1].parameters
+    assert made[0].parameters != made[2].parameters
+
+
+def test_few_texts_leave_out_doubt(model: Model) -> None:
+    made = train_l2e(model, texts(20), Occlusion(), **{**SMALL, "epochs": 1})
+    assert made.doubt is None
+    assert made.about.scores
+
+
+@pytest.mark.parametrize(
+    ("given", "settings", "error", "message"),
+    [
+        (["good film"], {}, InputError, "1 different texts are too few"),
+        (texts(9), {"signal": "rank"}, UnknownNameError, "did you mean ranking"),
+        (texts(9), {"widht": 3}, ParameterError, "unknown setting of l2e: .*widht"),
+        (texts(9), {"validation": 0.6, "held_out": 0.4}, ParameterError, "leave something to train on"),
+        (texts(9), {"signal_settings": {"classes": 5}}, ParameterError, "ranking has no such setting"),
+        (texts(9), {"fresh": True}, ParameterError, "occlusion has no seed"),
+    ],
+)
+def test_mistakes_are_told(
+    model: Model, given: list[str], settings: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        train_l2e(model, given, "occlusion", **settings)
