@@ -33,10 +33,13 @@ format: setup  ## what the linter and the formatter can mend by themselves
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 
-bench: $(VENV)/.peers  ## measure the planner, didact against its peers, and the cold start
+bench: $(VENV)/.peers  ## measure speed: planner, peers, cold start, grading, reports, learned explainers
 	$(BIN)/python -m benchmarks.planner
 	$(BIN)/python -m benchmarks.peers
 	$(BIN)/python -m benchmarks.startup
+	$(BIN)/python -m benchmarks.metrics
+	$(BIN)/python -m benchmarks.report
+	$(BIN)/python -m benchmarks.l2e
 
 clean:  ## remove the virtual environment and caches; runs/ stays
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -29,7 +29,7 @@ def test_the_table_of_metrics_is_up_to_date() -> None:
     assert written == script("make_docs").metrics_page(), "run: python scripts/make_docs.py --table"
 
 
-@pytest.mark.parametrize(("page", "blocks"), [("README.md", 3), ("docs/grading.md", 1)])
+@pytest.mark.parametrize(("page", "blocks"), [("README.md", 3), ("docs/grading.md", 1), ("docs/learned.md", 1)])
 def test_the_python_of_the_docs_runs(page: str, blocks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     found = re.findall(r"```python\n(.*?)```", (REPO / page).read_text(encoding="utf-8"), re.DOTALL)

@@ -88,8 +88,10 @@ def test_frozen_weights_come_back_as_they_were_also_after_a_failure() -> None:
 def test_a_graph_gets_fewer_tokens_than_a_plain_pass() -> None:
     whole = Budget(65536, fixed=8192)
     assert graph_budget(whole, torch.device("cpu")).tokens == 32768
-    assert graph_budget(whole, torch.device("cuda")).tokens == 4096
-    assert graph_budget(Budget(1), torch.device("cuda")).tokens == 1
+    small, large, gpu = 8 << 30, 64 << 30, torch.device("cuda")
+    assert graph_budget(whole, gpu, small).tokens == 4096
+    assert graph_budget(whole, gpu, large).tokens == 16384
+    assert graph_budget(Budget(1), gpu, small).tokens == 1
 
 
 @pytest.mark.parametrize("architecture", [name for name in ARCHITECTURES if name not in ("albert", "longformer")])

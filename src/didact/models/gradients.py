@@ -99,11 +99,11 @@ def weighted_gradients(
     return [(own, total) for own, total in zip(rows.split(values), sums, strict=True) if total is not None]
 
 
-def graph_budget(budget: Budget, device: torch.device) -> Budget:
-    """What may go through at once when gradients are taken."""
+def graph_budget(budget: Budget, device: torch.device, memory: int | None = None) -> Budget:
+    """What may go through at once when gradients are taken; ``memory`` of a GPU is asked for where it is not given."""
     share = CPU_SHARE
     if device.type == "cuda":
-        memory = torch.cuda.get_device_properties(device).total_memory
+        memory = memory or torch.cuda.get_device_properties(device).total_memory
         share = max(CPU_SHARE, round(GPU_SHARE * min(1.0, SMALL_GPU / memory)))
     return Budget(max(1, budget.tokens // share), budget.rows, budget.fixed)
 

@@ -202,13 +202,22 @@ def _notes(printed: Table, results: Results) -> list[str]:
         if name not in results.grades:
             lines.append(_missing(name, results))
         elif name in results.summaries:
-            study = results.summaries[name].get("study", {})
-            limits = {split: given.get("limit", "all") for split, given in study.get("data", {}).items()}
-            told = ", ".join(f"{limit} {split}" for split, limit in limits.items())
-            lines.append(f"{name}: {study.get('model', 'model not recorded')}; texts: {told}.")
+            lines.append(_told(name, results.summaries[name]))
     if printed.number == 5:
         lines.append("Overlaps of annotated words alone, and without stop words, are not measured here.")
     return [line for text in lines for line in (text, "")][:-1]
+
+
+def _told(data: str, summary: Mapping[str, Any]) -> str:
+    """The model and how many texts there were, teachers that were cut short by the time limit apart."""
+    study = summary.get("study", {})
+    limits = {split: given.get("limit", "all") for split, given in study.get("data", {}).items()}
+    texts = ", ".join(f"{limit} {split}" for split, limit in limits.items())
+    gathered = {name: found for name, found in summary.get("facts", {}).items() if name.endswith("/gather")}
+    labelled = {name.split("/")[1]: found["train"] for name, found in gathered.items()}
+    short = [f"{teacher} {count}" for teacher, count in labelled.items() if count != limits.get("train")]
+    cut = f" (labelled in time: {', '.join(short)})" if short else ""
+    return f"{data}: {study.get('model', 'model not recorded')}; texts: {texts}{cut}."
 
 
 def _missing(data: str, results: Results) -> str:
