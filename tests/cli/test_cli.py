@@ -86,6 +86,7 @@ def test_a_model_of_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         (["explain", TEXT, "--max-length", "1"], "--max-length must be at least 3"),
         (["compare", TEXT, "--methods", "lime,shep"], "unknown method 'shep'"),
         (["demo", "--texts", "0"], "--texts must be at least 1"),
+        (["demo", "--learn", "-1"], "--learn must be at least 0"),
     ],
 )
 def test_mistakes_end_with_one_line_and_code_2(
@@ -176,10 +177,11 @@ def test_methods_that_need_a_rationale_are_left_to_texts_that_have_one(
 
 
 def test_demo_prints_the_pages_path_last(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("demo", "--texts", "1", "--out", str(tmp_path / "demo")) == 0
+    assert run("demo", "--texts", "1", "--learn", "40", "--out", str(tmp_path / "demo")) == 0
     last = capsys.readouterr().out.strip().splitlines()[-1]
     assert last == str(tmp_path / "demo" / "index.html")
     methods = {found.method for found in read_page(Path(last).read_text())}
+    assert "l2e" in methods
     assert len(methods) >= 8
     assert (tmp_path / "demo" / "explanations.json").is_file()
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from didact.errors import ParameterError
-from didact.ops.masking import KINDS, Absence, compact, draws, present_tokens, replace, unique_rows, unit_of_position
+from didact.ops.masking import KINDS, Absence, draws, present_tokens, replace, to_front, unique_rows, unit_of_position
 from didact.types import Example, Span, Units
 
 PROPERTY = settings(deadline=None, derandomize=True)
@@ -84,22 +84,30 @@ def test_absent_tokens_are_replaced() -> None:
     assert replace(np.array([7, 8, 9]), present, 4).tolist() == [[7, 4, 9], [4, 4, 9]]
 
 
+def moved(row: np.ndarray, present: np.ndarray, width: int, fill: int) -> list[list[int]]:
+    filled, taken = to_front(present, width)
+    out = np.full(filled.shape, fill)
+    out[filled] = row[taken]
+    found: list[list[int]] = out.tolist()
+    return found
+
+
 def test_present_tokens_move_to_the_front() -> None:
     present = np.array([[True, False, True, True], [False, True, False, False], [False] * 4])
-    assert compact(np.array([[5, 6, 7, 8]]), present, 4, 0).tolist() == [[5, 7, 8, 0], [6, 0, 0, 0], [0] * 4]
-    assert compact(np.array([[5, 6, 7, 8]]), present, 3, -1).tolist() == [[5, 7, 8], [6, -1, -1], [-1] * 3]
+    assert moved(np.array([5, 6, 7, 8]), present, 4, 0) == [[5, 7, 8, 0], [6, 0, 0, 0], [0] * 4]
+    assert moved(np.array([5, 6, 7, 8]), present, 3, -1) == [[5, 7, 8], [6, -1, -1], [-1] * 3]
 
 
 @PROPERTY
-@given(arrays(np.bool_, array_shapes(min_dims=2, max_dims=2, max_side=7)), st.integers(0, 3), st.booleans())
-def test_compact_equals_a_loop(present: np.ndarray, extra: int, own_rows: bool) -> None:
-    rows = np.arange(present.size).reshape(present.shape) + 1 if own_rows else np.arange(present.shape[1])[None] + 1
+@given(arrays(np.bool_, array_shapes(min_dims=2, max_dims=2, max_side=7)), st.integers(0, 3))
+def test_moving_to_the_front_equals_a_loop(present: np.ndarray, extra: int) -> None:
+    row = np.arange(present.shape[1]) + 1
     width = present.shape[1] + extra
     wanted = []
-    for number, row in enumerate(present):
-        left = [int(x) for x, kept in zip(rows[number if own_rows else 0], row, strict=True) if kept]
+    for kept in present:
+        left = [int(x) for x, there in zip(row, kept, strict=True) if there]
         wanted.append(left + [0] * (width - len(left)))
-    assert compact(rows, present, width, 0).tolist() == wanted
+    assert moved(row, present, width, 0) == wanted
 
 
 def naive_unique(keep: np.ndarray) -> tuple[list[list[float]], list[int]]:

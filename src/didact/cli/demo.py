@@ -1,4 +1,4 @@
-"""``didact demo``: every method on texts whose truth is known, with the embedded model and no network."""
+"""``didact demo``: every method, and a learned one, on texts whose truth is known; embedded model, no network."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 from didact.errors import ParameterError
 
 if TYPE_CHECKING:
+    from didact.protocols import Model
     from didact.types import Example, Explanation
 
 NAME = "demo"
-HELP = "Explain reviews with planted evidence by every method; write a page to look at."
+HELP = "Explain reviews with planted evidence by every method and by a learned explainer; write a page to look at."
 EXAMPLES = """examples:
   didact demo
   didact demo --out runs/demo --texts 12 --seed 1
+  didact demo --learn 0     (without the learned explainer)
 """
 
 
@@ -24,12 +26,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/demo"), help="directory (default: runs/demo)")
     parser.add_argument("--texts", type=int, default=4, metavar="N", help="how many reviews (default: 4)")
     parser.add_argument("--seed", type=int, default=0, help="which reviews (default: 0)")
+    parser.add_argument(
+        "--learn", type=int, default=300, metavar="N", help="reviews that an explainer is trained on (default: 300)"
+    )
 
 
 def run(options: argparse.Namespace) -> None:
     """Explain, tabulate, write the page and its JSON, and print the page's path last."""
     if options.texts < 1:
         raise ParameterError(f"--texts must be at least 1, got {options.texts}")
+    if options.learn < 0:
+        raise ParameterError(f"--learn must be at least 0, got {options.learn}")
     from didact.api import compare, load_model, save
     from didact.data.corpus import generate
     from didact.render.terminal import show_in_terminal
@@ -37,11 +44,26 @@ def run(options: argparse.Namespace) -> None:
     examples = generate(options.texts, seed=options.seed)
     model = load_model()
     print(f"Explaining {len(examples)} reviews by every method with the embedded model; about a minute.", flush=True)
-    found = [explanation for example in examples for explanation in compare(example, model, target=example.label)]
-    show_in_terminal(found[: len(found) // len(examples)])
+    columns = [compare(example, model, target=example.label) for example in examples]
+    if options.learn:
+        for column, learned in zip(columns, _learned(examples, model, options), strict=True):
+            column.append(learned)
+    show_in_terminal(columns[0])
+    found = [explanation for column in columns for explanation in column]
     _print_truth(examples, found)
     save(found, options.out / "explanations.json")
     print(save(found, options.out / "index.html"))
+
+
+def _learned(examples: list[Example], model: Model, options: argparse.Namespace) -> list[Explanation]:
+    """Distil occlusion into a small network on other reviews, keep it, and explain with it."""
+    from didact.api import train_l2e
+    from didact.data.corpus import generate
+
+    print(f"Teaching a network what occlusion says of {options.learn} other reviews; about half a minute.", flush=True)
+    others = generate(options.learn, seed=options.seed + 1)
+    explainer = train_l2e(others, model, "occlusion", out=options.out / "explainer")
+    return explainer.explain(model, examples, [example.label for example in examples])
 
 
 def _print_truth(examples: list[Example], found: list[Explanation]) -> None:

@@ -47,7 +47,7 @@ Ints = NDArray[np.int64]
 Inputs = Literal["text", "pair"]
 
 # On CPUs within about 10 % of the best for 20 and 250 tokens, 384-wide and 768-wide (benchmarks/planner.py).
-CPU_TOKENS, CPU_FIXED = 2048, 32
+CPU_TOKENS, CPU_FIXED = 2048, 12
 GPU_TOKENS, GPU_FIXED = 65536, 8192
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from didact.errors import ParameterError
 from didact.models.encoding import Encoding
 from didact.models.vocabulary import Vocabulary
-from didact.ops.masking import Absence, compact, draws, present_tokens, replace, unique_rows, unit_of_position
+from didact.ops.masking import Absence, draws, present_tokens, replace, to_front, unique_rows, unit_of_position
 from didact.types import Example, Floats, Keep, Units
 
 Ints = NDArray[np.int64]
@@ -111,19 +111,22 @@ class VariantRows:
         return block
 
     def _removed(self, code: Encoding, present: NDArray[np.bool_], width: int) -> Columns:
-        ones = np.ones((1, len(code.ids)), dtype=np.int64)
-        block: Columns = {
-            "input_ids": compact(code.ids[None], present, width, self.vocabulary.pad_id),
-            "attention_mask": compact(ones, present, width, 0),
-        }
-        empty = ~present.any(axis=1)
+        filled, taken = to_front(present, width)
+
+        def moved(row: Ints, fill: int) -> Ints:
+            out = np.full(filled.shape, fill, dtype=np.int64)
+            out[filled] = row[taken]
+            return out
+
+        seen = filled.astype(np.int64)
+        block: Columns = {"input_ids": moved(code.ids, self.vocabulary.pad_id), "attention_mask": seen}
+        empty = ~filled[:, 0]
         block["input_ids"][empty, 0] = self.vocabulary.filler_id
-        block["attention_mask"][empty, 0] = 1
+        seen[empty, 0] = 1
         if self.operator.kind == "drop" and self.offset is not None:
-            steps = np.arange(len(code.ids))[None] + self.offset
-            block["position_ids"] = compact(steps, present, width, self.offset)
+            block["position_ids"] = moved(np.arange(len(code.ids)) + self.offset, self.offset)
         if code.types is not None:
-            block["token_type_ids"] = compact(code.types[None], present, width, 0)
+            block["token_type_ids"] = moved(code.types, 0)
         return block
 
 

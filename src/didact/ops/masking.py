@@ -82,12 +82,13 @@ def draws(operator: Absence, example: Example, rows: Ints, places: int, choices:
     return np.array(drawn, dtype=np.int64).reshape(len(rows), places)
 
 
-def compact(rows: Ints, present: Bools, width: int, fill: int) -> Ints:
-    """Shift the present entries of each row to the front and fill up to ``width``."""
-    out = np.full((len(present), width), fill, dtype=np.int64)
-    front = np.arange(width) < present.sum(axis=1, keepdims=True)
-    out[front] = np.broadcast_to(rows, present.shape)[present]
-    return out
+def to_front(present: Bools, width: int) -> tuple[Bools, Ints]:
+    """Shift the present entries of each row to the front: which of ``width`` places they fill, and who they are.
+
+    ``filled`` (variants, width) and ``taken`` fit together: ``out[filled] = row[taken]`` moves a row's entries.
+    """
+    filled: Bools = np.arange(width) < present.sum(axis=1, keepdims=True)
+    return filled, np.nonzero(present)[1]
 
 
 def unique_rows(keep: Keep) -> tuple[Keep, Ints]:
