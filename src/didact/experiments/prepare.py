@@ -154,5 +154,5 @@ def _is_seeded(explainer: Explainer) -> bool:
     return explainer.card.seeded and "seed" in {item.name for item in _fields(explainer)}
 
 
-def _fields(explainer: Explainer) -> Sequence[dataclasses.Field[Any]]:
+def _fields(explainer: Any) -> Sequence[dataclasses.Field[Any]]:
     return dataclasses.fields(explainer) if dataclasses.is_dataclass(explainer) else ()

@@ -139,7 +139,7 @@ class Recipe:
         return "\n".join(lines) + "\n"
 
 
-def entry(given: str | Mapping[str, Any], key: str, where: str = "recipe") -> Entry:
+def entry(given: object, key: str, where: str = "recipe") -> Entry:
     """From ``"lime"`` or ``{"method": "lime", "label": ..., settings}`` to an entry."""
     if isinstance(given, str):
         return Entry(given, given)
