@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: made-up reviews whose evidence is known)",
     )
     group.add_argument("--split", help="which split (default: test, validation or the only one)")
-    group.add_argument("--limit", type=int, default=100, metavar="N", help="at most so many examples (default: 100)")
+    group.add_argument("--limit", type=int, default=50, metavar="N", help="at most so many examples (default: 50)")
     group = parser.add_argument_group("grading")
     group.add_argument("--methods", default="all", metavar="A,B", help="explainers to grade (default: all)")
     group.add_argument("--metrics", default="default", metavar="A,B", help="'default', 'all' or names")
