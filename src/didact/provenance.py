@@ -8,6 +8,7 @@ import platform
 from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 _LIBRARIES = ("didact", "torch", "transformers", "numpy")
 
@@ -31,3 +32,8 @@ def content_hash(parts: Iterable[object]) -> str:
         digest.update(json.dumps(part, sort_keys=True, default=str).encode())
         digest.update(b"\x00")
     return digest.hexdigest()[:16]
+
+
+def shown(name: str) -> str:
+    """A name to show: of a path only its end, since where it lies on this machine says nothing elsewhere."""
+    return Path(name).name if Path(name).is_absolute() else name

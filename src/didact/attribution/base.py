@@ -76,14 +76,9 @@ class Attribution(Configured, ABC):
         self, model: Model, examples: Sequence[Given], targets: Sequence[TargetLike] | None = None
     ) -> list[Explanation]:
         """One explanation per example, in order."""
-        if isinstance(examples, (str, Example)):
-            raise InputError("explain takes a list of examples; put a single text into a list")
-        wanted: Sequence[TargetLike] = [None] * len(examples) if targets is None else targets
-        if len(wanted) != len(examples):
-            raise InputError(f"{len(wanted)} targets were given for {len(examples)} examples; give one for each")
+        given, wanted = checked(examples, targets)
         check_needs(self.card, model)
         settled = self._settled(model)
-        given = [Example.of(example) for example in examples]
         found: list[Explanation] = []
         for start in range(0, len(given), CHUNK):
             found += settled._explain(model, given[start : start + CHUNK], wanted[start : start + CHUNK])
@@ -155,6 +150,21 @@ ATTRIBUTIONS: Registry[Attribution, Card] = Registry(
     "method", "didact.attribution", [str(Path(__file__).parent)], "didact.attributions"
 )
 register = ATTRIBUTIONS.register
+
+
+def checked(
+    examples: Sequence[Given],
+    targets: Sequence[TargetLike] | None = None,
+    predictions: Sequence[Prediction] | None = None,
+) -> tuple[list[Example], Sequence[TargetLike]]:
+    """Examples and one target for each; what does not fit together is refused."""
+    if isinstance(examples, (str, Example)):
+        raise InputError("explain takes a list of examples; put a single text into a list")
+    wanted: Sequence[TargetLike] = [None] * len(examples) if targets is None else targets
+    for what, many in (("targets", wanted), ("predictions", predictions)):
+        if many is not None and len(many) != len(examples):
+            raise InputError(f"{len(many)} {what} were given for {len(examples)} examples; give one for each")
+    return [Example.of(example) for example in examples], wanted
 
 
 def check_needs(card: Card, model: Model) -> None:

@@ -25,7 +25,7 @@ from didact.models.surrogate import SETTINGS, fine_tune_masked, load_surrogate, 
 from didact.models.text import TextModel
 from didact.progress import advance, working
 from didact.protocols import Evidence, Metric, Model
-from didact.provenance import content_hash, versions
+from didact.provenance import content_hash, shown, versions
 from didact.store import explanations as explanation_store
 from didact.store import keys
 from didact.store import records as record_store
@@ -247,7 +247,7 @@ class Work:
             "null": null,
             "metric": label,
             "model": self.experiment.model.fingerprint(),
-            "data": _shown(self.experiment.data.name),
+            "data": shown(self.experiment.data.name),
             "settings": content_hash([keys.identity(explainer), *settings]),
         }
 
@@ -290,20 +290,15 @@ def _names(examples: Sequence[Example]) -> list[str]:
     return names
 
 
-def _shown(name: str) -> str:
-    """A name to show: of a path only its end, since where it lies on this machine says nothing elsewhere."""
-    return Path(name).name if Path(name).is_absolute() else name
-
-
 def _manifest(experiment: Experiment, command: str) -> dict[str, Any]:
     """What was run, in full: with the records it is all that a report needs."""
     model, data = experiment.model, experiment.data
     return {
         "name": experiment.recipe.name,
         "command": command,
-        "model": {"name": _shown(model.name), "fingerprint": model.fingerprint(), "labels": list(model.labels)},
+        "model": {"name": shown(model.name), "fingerprint": model.fingerprint(), "labels": list(model.labels)},
         "data": {
-            "name": _shown(data.name),
+            "name": shown(data.name),
             "split": data.split,
             "examples": len(data.examples),
             "labels": list(data.labels),

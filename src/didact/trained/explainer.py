@@ -14,7 +14,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 
-from didact.errors import FormatError, InputError, MismatchError, ModelError, ParameterError
+from didact.attribution.base import checked
+from didact.errors import FormatError, MismatchError, ModelError, ParameterError
 from didact.meter import metered
 from didact.models.outputs import resolve_target
 from didact.models.planner import Budget, Ints, run
@@ -182,7 +183,7 @@ class LearnedExplainer:
             raise ParameterError(
                 "a fallback was given, but this explainer does not know its doubt; train it with held-out texts"
             )
-        given, wanted = _inputs(examples, targets, predictions)
+        given, wanted = checked(examples, targets, predictions)
         source = {"name": model.name, "fingerprint": model.fingerprint()}  # asked once: it looks at every weight
         if not (force or self.force):
             self._check(model, source["fingerprint"])
@@ -430,19 +431,6 @@ class LearnedExplainer:
             except (HfHubHTTPError, OSError, ValueError) as problem:
                 raise ModelError(f"cannot push to {repo_id!r}: {problem!s:.200}. Check id, login and network") from None
         return str(address)
-
-
-def _inputs(
-    examples: Sequence[Given], targets: Sequence[TargetLike] | None, predictions: Sequence[Prediction] | None
-) -> tuple[list[Example], Sequence[TargetLike]]:
-    """Examples and one target for each."""
-    if isinstance(examples, (str, Example)):
-        raise InputError("explain takes a list of examples; put a single text into a list")
-    wanted: Sequence[TargetLike] = [None] * len(examples) if targets is None else targets
-    for what, many in (("targets", wanted), ("predictions", predictions)):
-        if many is not None and len(many) != len(examples):
-            raise InputError(f"{len(many)} {what} were given for {len(examples)} examples; give one for each")
-    return [Example.of(example) for example in examples], wanted
 
 
 def _folder(source: str) -> Path:

@@ -19,6 +19,7 @@ from didact.data.sampling import shuffled
 from didact.errors import InputError, ParameterError
 from didact.models.text import TextModel
 from didact.protocols import Explainer, Given, Model
+from didact.provenance import shown
 from didact.stats.correlation import kendall, spearman
 from didact.store.parts import Parts
 from didact.trained import doubt, signals
@@ -159,9 +160,8 @@ def comparable(explanation: Explanation, signal: Signal) -> Floats:
 
 
 def told(data: Dataset) -> str:
-    """What the texts are, for the explainer's card; of a path only its end, which says something elsewhere too."""
-    name = Path(data.name).name if Path(data.name).is_absolute() else data.name
-    return f"{name} ({data.split}), {len(data)} texts, hash {data.fingerprint}"
+    """What the texts are, for the explainer's card."""
+    return f"{shown(data.name)} ({data.split}), {len(data)} texts, hash {data.fingerprint}"
 
 
 def default_teacher(**settings: object) -> Explainer:
