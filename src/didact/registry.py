@@ -8,13 +8,27 @@ import pkgutil
 from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from didact.errors import UnknownNameError
-from didact.types import Card, MetricCard
+
+
+class Named(Protocol):
+    """What a card has at least."""
+
+    @property
+    def name(self) -> str:
+        """Registered name."""
+        ...
+
+    @property
+    def family(self) -> str:
+        """Heading under which lists show it."""
+        ...
+
 
 T = TypeVar("T")
-K = TypeVar("K", bound=Card | MetricCard)
+K = TypeVar("K", bound=Named)
 C = TypeVar("C", bound=type)
 
 

@@ -1,0 +1,1 @@
+"""Channels: how an explanation reaches a student while it learns; one file per channel."""

@@ -1,0 +1,1 @@
+"""Students: one file per kind, each registered under its file's name."""
