@@ -11,6 +11,8 @@ import importlib.metadata
 import importlib.util
 import json
 import math
+import multiprocessing
+import multiprocessing.pool
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 import didact
 from didact.attribution.base import Attribution
@@ -31,6 +34,10 @@ from didact.types import Floats, Keep, Target, Units
 
 BUDGETS = (32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 BAR = 0.01
+ROWS = 1 << 15
+"""Coalitions that the model sees at once."""
+AGREEMENT = 2e-3
+"""How far a tabled probability may lie from a scored one; matrix products on a GPU may round to ten bits."""
 RIVAL = "captum KernelShap"
 OURS: dict[str, Callable[[int, int], Attribution]] = {
     "kernel_shap": lambda evaluations, seed: KernelShap(evaluations=evaluations, seed=seed),
@@ -39,9 +46,6 @@ OURS: dict[str, Callable[[int, int], Attribution]] = {
 }
 COLOURS = ("#c44e52", "#4c72b0", "#55a868", "#8172b3")
 
-Estimator = Callable[["Game", int, int], tuple[Floats, float]]
-"""Game, evaluations and seed to Shapley values, and the error it claims (NaN where it claims none)."""
-
 
 @dataclass(frozen=True, eq=False)
 class Game:
@@ -49,12 +53,12 @@ class Game:
 
     units: Units
     target: Target
-    table: Floats
+    table: NDArray[np.float32]
 
     def at(self, keep: Keep) -> Floats:
         """The answers for keep masks (variants, units)."""
-        found: Floats = self.table[keep.astype(np.int64) @ (1 << np.arange(len(self.units)))]
-        return found
+        found = self.table[keep.astype(np.int64) @ (1 << np.arange(len(self.units)))]
+        return found.astype(np.float64)
 
     def score(
         self, units: Sequence[Units], targets: Sequence[Target], keep: Sequence[Keep], absence: str | None = None
@@ -79,17 +83,17 @@ def main() -> None:
     options = _options()
     torch.set_num_threads(options.threads)
     games = _games(options)
-    truth = [exact(game) for game in games]
-    estimators: dict[str, Estimator] = {name: partial(_ours, make) for name, make in OURS.items()}
-    if importlib.util.find_spec("captum") is not None:
-        estimators = {RIVAL: _captum, **estimators}
+    names = [*([RIVAL] if importlib.util.find_spec("captum") is not None else []), *OURS]
     points = []
-    for name, estimator in estimators.items():
-        for budget in (b for b in BUDGETS if b <= options.most):
-            seeds = options.rival_seeds if name == RIVAL else options.seeds
-            points.append(_measure(name, estimator, budget, games, truth, seeds))
-            print(f"{name:24} {budget:5} evaluations: error {points[-1].error:.5f}", flush=True)
-    needed = {name: reaching([p for p in points if p.estimator == name], BAR) for name in estimators}
+    with _pool(games, options.processes) as pool:
+        truth = pool.map(_exact_of, range(len(games)), chunksize=1)
+        for name in names:
+            for budget in (b for b in BUDGETS if b <= options.most):
+                seeds = options.rival_seeds if name == RIVAL else options.seeds
+                found = pool.map(partial(_estimates, name, budget, seeds), range(len(games)), chunksize=1)
+                points.append(_point(name, budget, found, truth))
+                print(f"{name:24} {budget:5} evaluations: error {points[-1].error:.5f}", flush=True)
+    needed = {name: reaching([p for p in points if p.estimator == name], BAR) for name in names}
     for name, count in needed.items():
         print(f"{name:24} reaches {BAR} with {count:.0f} evaluations")
     if options.out is not None:
@@ -124,7 +128,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__,
         epilog="examples:\n  python -m benchmarks.shapley --texts 60 --units 12-13\n"
-        "  python -m benchmarks.shapley --texts 200 --units 12-16 --device cuda",
+        "  python -m benchmarks.shapley --texts 200 --units 12-20 --device cuda --processes 15",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--texts", type=int, default=60, help="texts of the generated corpus (default 60)")
@@ -134,6 +138,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--most", type=int, default=BUDGETS[-1], help="largest budget of the curve")
     parser.add_argument("--device", default="cpu", help="where the model tables the coalitions (default cpu)")
     parser.add_argument("--threads", type=int, default=1, help="threads of the model (default 1)")
+    parser.add_argument("--processes", type=int, default=1, help="processes of the estimators (default 1)")
     parser.add_argument("--cache", type=Path, default=Path("runs/shapley"), help="folder of the tables")
     parser.add_argument("--out", type=Path, help="folder for shapley.md, .json and .svg; nothing is written without")
     return parser.parse_args()
@@ -145,6 +150,7 @@ def _games(options: argparse.Namespace) -> list[Game]:
     if not isinstance(model, TextModel):
         raise TypeError("the embedded model should be a text model")
     if options.device != "cpu":
+        torch.set_float32_matmul_precision("high")
         model = TextModel(model.hf.to(options.device), model.tokenizer)
     options.cache.mkdir(parents=True, exist_ok=True)
     pool = model.units(generate(200 + 25 * options.texts))
@@ -159,28 +165,66 @@ def _game(model: TextModel, units: Units, cache: Path) -> Game:
     target = Target(prediction.index, prediction.label, "probability")
     place = cache / f"{model.fingerprint()[:12]}-{units.example.fingerprint}-{len(units)}.npy"
     if not place.exists():
-        codes = np.arange(1 << len(units))
-        parts = []
-        for start in range(0, len(codes), 1 << 14):
-            keep = ((codes[start : start + (1 << 14), None] >> np.arange(len(units))) & 1).astype(np.bool_)
-            parts += model.score([units], [target], [keep])
-        np.save(place, np.concatenate(parts).astype(np.float32))
-    return Game(units, target, np.load(place).astype(np.float64))
+        np.save(place, _tabled(model, units, target))
+    return Game(units, target, np.load(place))
 
 
-def _measure(
-    name: str, estimator: Estimator, budget: int, games: Sequence[Game], truth: Sequence[Floats], seeds: int
-) -> Point:
-    errors, claims = np.zeros((len(games), seeds)), np.zeros((len(games), seeds))
-    for i, (game, exactly) in enumerate(zip(games, truth, strict=True)):
-        for seed in range(seeds):
-            values, claims[i, seed] = estimator(game, budget, seed)
-            errors[i, seed] = np.abs(values - exactly).mean()
-    spread = errors.mean(axis=1).std(ddof=1) / math.sqrt(len(games))
+@torch.inference_mode()
+def _tabled(model: TextModel, units: Units, target: Target) -> NDArray[np.float32]:
+    """The target's probability for every coalition: all rows are made on the device, held against ``score``."""
+    (encoding,) = model.encoder.encode([units.example])
+    device = model.hf.device
+    owner = torch.full((len(encoding.ids),), len(units), device=device)  # the unit of each position, or none
+    for number, positions in enumerate(units.positions):
+        owner[list(positions)] = number
+    ids = torch.from_numpy(encoding.ids).to(device)
+    absent = torch.tensor(model.tokenizer.mask_token_id, device=device)
+    parts = []
+    for start in range(0, 1 << len(units), ROWS):
+        codes = torch.arange(start, min(start + ROWS, 1 << len(units)), device=device)
+        present = (codes[:, None] >> owner) & 1 == 1
+        rows = torch.where(present | (owner == len(units)), ids, absent)
+        logits = model.hf(input_ids=rows, attention_mask=torch.ones_like(rows)).logits
+        parts.append(logits.softmax(-1)[:, target.index])
+    found: NDArray[np.float32] = torch.cat(parts).cpu().numpy()
+    some = np.random.default_rng(0).integers(len(found), size=32)
+    (scored,) = model.score([units], [target], [(some[:, None] >> np.arange(len(units)) & 1).astype(np.bool_)])
+    if np.abs(scored - found[some]).max() > AGREEMENT:
+        raise ValueError(f"the table of {units.example.text!r} is not what the model scores")
+    return found
+
+
+_GAMES: list[Game] = []
+"""What the processes of the pool share: they are forked, so tables of megabytes need not travel."""
+
+
+def _pool(games: Sequence[Game], processes: int) -> multiprocessing.pool.Pool:
+    _GAMES[:] = games
+    return multiprocessing.get_context("fork").Pool(processes, initializer=torch.set_num_threads, initargs=(1,))
+
+
+def _exact_of(number: int) -> Floats:
+    return exact(_GAMES[number])
+
+
+def _estimates(name: str, budget: int, seeds: int, number: int) -> list[tuple[Floats, float]]:
+    game = _GAMES[number]
+    if name == RIVAL:
+        return [_captum(game, budget, seed) for seed in range(seeds)]
+    return [_ours(OURS[name], game, budget, seed) for seed in range(seeds)]
+
+
+def _point(name: str, budget: int, found: list[list[tuple[Floats, float]]], truth: Sequence[Floats]) -> Point:
+    errors = np.array(
+        [[np.abs(values - exactly).mean() for values, _ in own] for own, exactly in zip(found, truth, strict=True)]
+    )
+    claims = np.array([[claim for _, claim in own] for own in found])
+    spread = errors.mean(axis=1).std(ddof=1) / math.sqrt(len(found))
     return Point(name, budget, float(errors.mean()), float(spread), float(claims.mean()))
 
 
 def _ours(make: Callable[[int, int], Attribution], game: Game, budget: int, seed: int) -> tuple[Floats, float]:
+    """Shapley values, and the error that they claim (NaN where they claim none)."""
     (outcome,) = make(budget - 2, seed).attribute(game, [game.units], [game.target])  # full and empty are two
     return outcome.scores, outcome.details.get("mean_standard_error", math.nan)
 
@@ -207,6 +251,8 @@ def _write(
         "units": sizes,
         "seeds": options.seeds,
         "rival_seeds": options.rival_seeds,
+        "device": options.device,
+        "processes": options.processes,
         "scale": "probability",
         "truth": "all coalitions",
         "bar": BAR,
@@ -236,7 +282,8 @@ def _page(points: Sequence[Point], needed: dict[str, float], record: dict[str, A
         "of captum's), on the probability of the predicted class of the embedded model; the truth is every coalition. "
         "Evaluations include the full and the empty text. "
         f"Made by `python -m benchmarks.shapley --texts {record['texts']} "
-        f"--units {record['units'][0]}-{record['units'][-1]} --seeds {record['seeds']} --most {budgets[-1]}`.",
+        f"--units {record['units'][0]}-{record['units'][-1]} --seeds {record['seeds']} --most {budgets[-1]} "
+        f"--device {record['device']} --processes {record['processes']}`.",
         "",
         "![error against evaluations](shapley.svg)",
         "",

@@ -34,7 +34,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import torch
 
 from didact.experiments.reproduce.grades import gather, means, versus
@@ -107,13 +106,13 @@ class Run:
     def go(self) -> None:
         """All tasks, then the speed with the machine to itself."""
         self.out.mkdir(parents=True, exist_ok=True)
-        tasks = _tasks(self.settings, self.options.teachers)
+        tasks = _tasks(self.settings, self.options)
         workers, limit = self.options.workers, self.options.seconds
         _say(f"{len(tasks)} tasks for {workers} processes, {limit:.0f} s")
-        pool = ProcessPoolExecutor(workers, multiprocessing.get_context("fork"), initializer=_begin)
+        pool = ProcessPoolExecutor(workers, multiprocessing.get_context("fork"), _begin, (self.options.tf32,))
         self.options.reserve = min(self.options.reserve, limit / 4)
         self._work(pool, tasks, limit - self.options.reserve)
-        for setting in self.settings:
+        for setting in () if self.options.only_labels else self.settings:
             name = f"{_study(setting).name}/speed"
             if limit - _now() > 8:
                 future = pool.submit(_call, Task(name, setting, "speed"))
@@ -188,35 +187,53 @@ class Run:
             _say(f"cannot write the results of {setting.recipe}: {problem!r}")
 
 
-def _tasks(settings: list[Setting], chosen: str | None) -> list[Task]:
+def _tasks(settings: list[Setting], options: argparse.Namespace) -> list[Task]:
     """All tasks in the order in which they are wanted: teacher by teacher, the studies in turn."""
-    wanted = None if chosen is None else chosen.split(",")
+    wanted = None if options.teachers is None else options.teachers.split(",")
     found: list[Task] = []
     most = max(len(_study(setting).teachers) for setting in settings)
     for number in range(most):
         for at, setting in enumerate(settings):
             teachers = [one.label for one in _study(setting).teachers if wanted is None or one.label in wanted]
             if number < len(teachers):
-                found += _teacher_tasks(setting, teachers[number], number * len(settings) + at)
+                stage = number * len(settings) + at
+                collecting = _label_tasks(setting, teachers[number], stage)
+                found += collecting
+                if not options.only_labels:
+                    found += _learning_tasks(setting, teachers[number], stage, collecting[-1:])
+    if options.only_labels:
+        return found
     return found + [Task(f"{_study(one).name}/random", one, "grade_random", stage=-1) for one in settings]
 
 
-def _teacher_tasks(setting: Setting, teacher: str, stage: int) -> list[Task]:
-    study = _study(setting)
-    desk = Desk(study, Path(setting.work), setting.device)
-    here = f"{study.name}/{teacher}"
-    found: list[Task] = []
-    if not desk.has_labels(teacher):
-        for split, start in desk.chunks():
-            name = f"{here}/label/{split}/{start}"
-            optional = split == "train"
-            found.append(Task(name, setting, "label", (teacher, split, start), optional=optional, stage=stage))
-        needed = frozenset(task.name for task in found)
-        found.append(Task(f"{here}/gather", setting, "gather", (teacher,), needed, stage=stage))
-    ready = frozenset(task.name for task in found[-1:])
-    found.append(Task(f"{here}/teacher", setting, "grade_teacher", (teacher,), ready, stage=stage))
-    for reading, signal in study.variants(teacher):
-        for seed in range(study.initialisations):
+def _label_tasks(setting: Setting, teacher: str, stage: int) -> list[Task]:
+    """Chunks of labels and at last their gathering; nothing where they are gathered."""
+    desk = _desk(setting)
+    here = f"{desk.study.name}/{teacher}"
+    if desk.has_labels(teacher):
+        return []
+    found = [
+        Task(
+            f"{here}/label/{split}/{start}",
+            setting,
+            "label",
+            (teacher, split, start),
+            optional=split == "train",
+            stage=stage,
+        )
+        for split, start in desk.missing(teacher)
+    ]
+    needed = frozenset(task.name for task in found)
+    return [*found, Task(f"{here}/gather", setting, "gather", (teacher,), needed, stage=stage)]
+
+
+def _learning_tasks(setting: Setting, teacher: str, stage: int, gathering: list[Task]) -> list[Task]:
+    desk = _desk(setting)
+    here = f"{desk.study.name}/{teacher}"
+    ready = frozenset(task.name for task in gathering)
+    found = [Task(f"{here}/teacher", setting, "grade_teacher", (teacher,), ready, stage=stage)]
+    for reading, signal in desk.study.variants(teacher):
+        for seed in range(desk.study.initialisations):
             name = f"{here}/{reading}/{signal}/{seed}"
             if not _is_graded(desk, learned_label(reading, signal, teacher), seed):
                 found.append(Task(name, setting, "learn", (teacher, reading, signal, seed), ready, stage=stage))
@@ -227,8 +244,9 @@ def _is_graded(desk: Desk, label: str, seed: int) -> bool:
     return (desk.work / "records" / f"{label} {seed}.parquet").is_file()
 
 
-def _begin() -> None:
+def _begin(tf32: bool) -> None:
     torch.set_num_threads(1)
+    torch.backends.cuda.matmul.allow_tf32 = tf32
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 
@@ -311,11 +329,14 @@ def _write_results(run: Run, setting: Setting) -> None:
         files.write(together, pa.concat_tables([files.read(path) for path in paths]))
     mine = f"{study.name}/"
     table = desk.records()
+    if not len(table):
+        return
     grades = gather(table)
     record_store.write(run.out / f"records-{study.name}.parquet", table)
     summary = {
         "study": dataclasses.asdict(study) | {"model": Path(str(study.model["source"])).name},
         "wall_seconds": round(_now(), 1),
+        "tf32": run.options.tf32,
         "process_seconds": _process_seconds(run, mine),
         "facts": {name: found for name, found in run.facts.items() if name.startswith(mine)},
         "failed": {name: why for name, why in run.failed.items() if name.startswith(mine)},
@@ -348,10 +369,8 @@ def _take_labels(folder: Path, settings: list[Setting]) -> None:
         path = folder / f"labels-{desk.study.name}.parquet"
         if path.is_file():
             table = files.read(path)
-            for teacher in sorted(set(table["teacher"].to_pylist())):
-                mine = table.filter(pc.equal(table["teacher"], teacher))
-                files.write(desk.labels_path(teacher), mine)
-                _say(f"{desk.study.name}/{teacher}: {len(mine)} labels from {path}")
+            desk.take(table)
+            _say(f"{desk.study.name}: {len(table)} labels from {path}")
 
 
 def _setting(options: argparse.Namespace, recipe: str) -> Setting:
@@ -384,6 +403,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--out", required=True, help="folder of the results")
     parser.add_argument("--work", help="folder of everything in between (default: OUT/work)")
     parser.add_argument("--labels", help="OUT of an earlier run, to take its labels")
+    parser.add_argument("--only-labels", action="store_true", help="collect labels, and learn nothing")
+    parser.add_argument("--tf32", action="store_true", help="let the GPU round the factors of products to ten bits")
     parser.add_argument("--teachers", metavar="A,B,...", help="only these")
     for name in ("train", "validation", "test", "seeds", "epochs"):
         parser.add_argument(f"--{name}", type=int, help="instead of the recipe's")

@@ -13,6 +13,7 @@ from didact.experiments.reproduce.grades import gather, means, versus
 from didact.experiments.reproduce.published import TABLES
 from didact.experiments.reproduce.study import Desk, Study, learned_label, run
 from didact.models.load import load_model
+from didact.store import files
 from didact.store import records as record_store
 from didact.trained.explainer import LearnedExplainer
 from didact.types import Example, Explanation, Prediction, Record, Span, Target, Units
@@ -282,3 +283,36 @@ def test_the_embedded_models_tokens_have_inherited_embeddings() -> None:
         for pair in (("good", "great"), ("good", "terrible"))
     )
     assert near > far
+
+
+def test_labels_of_an_earlier_run_are_taken_and_only_the_missing_ones_made(tmp_path: Path) -> None:
+    recipe = tmp_path / "few.toml"
+    recipe.write_text(STUDY, encoding="utf-8")
+    few = Desk(Study.from_toml(recipe).limited(train=4), tmp_path / "few", "cpu")
+    for split, start in few.chunks("occlusion"):
+        few.label("occlusion", split, start)
+    assert few.gather("occlusion") == {"train": 4, "validation": 4, "test": 6}
+
+    more = Desk(Study.from_toml(recipe), tmp_path / "more", "cpu")
+    more.take(files.read(few.labels_path("occlusion")))
+    assert list(more.missing("occlusion")) == [("train", 4)]  # of 8 texts the first 4 are known
+    more.label("occlusion", "train", 4)
+    assert more.gather("occlusion")["train"] == 8
+    assert more.labels("occlusion", "train")[:4] == few.labels("occlusion", "train")
+
+
+def test_a_split_may_have_several_sources_and_a_teacher_fewer_texts(tmp_path: Path) -> None:
+    both = '[{ source = "corpus", limit = 8, seed = 1 }, { source = "corpus", limit = 9, seed = 1, words = 16 }]'
+    recipe = tmp_path / "both.toml"
+    recipe.write_text(
+        STUDY.replace('{ source = "corpus", limit = 8, seed = 1 }', both).replace(
+            "[model]", "[texts]\nocclusion = 4\n[model]"
+        ),
+        encoding="utf-8",
+    )
+    desk = Desk(Study.from_toml(recipe), tmp_path / "work", "cpu")
+    texts = desk.texts("train")
+    assert len(texts) == len({one.text for one in texts}) > 8
+    assert all(len(one.text.split()) >= 16 for one in texts[8:])
+    assert [chunk for chunk in desk.chunks("occlusion") if chunk[0] == "train"] == [("train", 0)]
+    assert len([chunk for chunk in desk.chunks("gradient") if chunk[0] == "train"]) > 1

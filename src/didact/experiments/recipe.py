@@ -19,6 +19,9 @@ Setting = JsonValue | list[JsonValue]
 Null = Literal["shuffle", "labels"]
 NULLS: tuple[Null, ...] = get_args(Null)
 
+GRADING = "grading"
+"""The kind of a recipe that says none."""
+
 ALL = "all"
 """Instead of a list: everything registered that the model and the data allow."""
 
@@ -64,12 +67,9 @@ class Recipe:
     @classmethod
     def from_toml(cls, path: Path) -> Self:
         """Read a recipe file; what is wrong in it is named. ``$NAME`` in a source is an environment variable."""
-        try:
-            data = tomllib.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise InputError(f"there is no recipe {path}") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-            raise FormatError(f"{path} is not TOML: {problem}") from None
+        data = read_toml(path)
+        if data.pop("kind", GRADING) != GRADING:
+            raise FormatError(f"{path} is no recipe of grading; didact run carries out every kind")
         return cls.from_dict({"name": path.stem} | data, str(path))
 
     @classmethod
@@ -82,10 +82,10 @@ class Recipe:
         parts: dict[str, Any] = dict(data)
         for name, key in (("explainers", "method"), ("metrics", "metric")):
             if name in parts and not isinstance(parts[name], str):
-                parts[name] = _entries(parts[name], key, f"{where}, {name}")
+                parts[name] = entries(parts[name], key, f"{where}, {name}")
         for name in ("model", "data", "surrogate"):
             if name in parts:
-                parts[name] = _source(parts[name], f"{where}, [{name}]")
+                parts[name] = source_of(parts[name], f"{where}, [{name}]")
         for name in ("seeds", "nulls"):
             if name in parts:
                 parts[name] = tuple(parts[name])
@@ -103,7 +103,7 @@ class Recipe:
             if not value:
                 raise FormatError(f"{where}: {name} is empty; name at least one")
             if not isinstance(value, str):
-                _check_labels(value, f"{where}, {name}")
+                check_labels(value, f"{where}, {name}")
         if not self.seeds or not all(type(seed) is int and seed >= 0 for seed in self.seeds):
             raise FormatError(f"{where}: seeds must be one or more numbers of at least 0, got {list(self.seeds)}")
         for null in self.nulls:
@@ -130,13 +130,23 @@ class Recipe:
         lists = [name for name in ("explainers", "metrics") if not isinstance(plain[name], str)]
         tables = [name for name in ("model", "data", "surrogate") if plain[name]]
         rest = [name for name in plain if name not in (*lists, "model", "data", "surrogate")]
-        lines = [f"{name} = {_toml(plain[name])}" for name in rest]
+        lines = [f"{name} = {toml_value(plain[name])}" for name in rest]
         for name in tables:
-            lines += ["", f"[{name}]", *(f"{key} = {_toml(value)}" for key, value in plain[name].items())]
+            lines += ["", f"[{name}]", *(f"{key} = {toml_value(value)}" for key, value in plain[name].items())]
         for name in lists:
             for entry in plain[name]:
-                lines += ["", f"[[{name}]]", *(f"{key} = {_toml(value)}" for key, value in entry.items())]
+                lines += ["", f"[[{name}]]", *(f"{key} = {toml_value(value)}" for key, value in entry.items())]
         return "\n".join(lines) + "\n"
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A recipe file's plain values."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"there is no recipe {path}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise FormatError(f"{path} is not TOML: {problem}") from None
 
 
 def entry(given: object, key: str, where: str = "recipe") -> Entry:
@@ -149,20 +159,23 @@ def entry(given: object, key: str, where: str = "recipe") -> Entry:
     return Entry(str(given.get("label", given[key])), given[key], rest)
 
 
-def _entries(given: object, key: str, where: str) -> tuple[Entry, ...]:
+def entries(given: object, key: str, where: str) -> tuple[Entry, ...]:
+    """A list of entries."""
     if not isinstance(given, Sequence):
         raise FormatError(f"{where}: expected a list, got {type(given).__name__}")
     return tuple(entry(one, key, where) for one in given)
 
 
-def _check_labels(entries: Sequence[Entry], where: str) -> None:
-    labels = [one.label for one in entries]
+def check_labels(given: Sequence[Entry], where: str) -> None:
+    """Refuse two entries of one label."""
+    labels = [one.label for one in given]
     for label in labels:
         if labels.count(label) > 1:
             raise FormatError(f"{where}: two entries are called {label!r}; give each a 'label' of its own")
 
 
-def _source(given: object, where: str) -> dict[str, Any]:
+def source_of(given: object, where: str) -> dict[str, Any]:
+    """A table with a source, environment variables in it filled in."""
     if not isinstance(given, Mapping):
         raise FormatError(f"{where}: expected a table with 'source', got {type(given).__name__}")
     found = dict(given)
@@ -174,11 +187,12 @@ def _source(given: object, where: str) -> dict[str, Any]:
     return found
 
 
-def _toml(value: object) -> str:
+def toml_value(value: object) -> str:
+    """A value as TOML writes it."""
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + " }"
+        return "{ " + ", ".join(f"{key} = {toml_value(item)}" for key, item in value.items()) + " }"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_toml(item) for item in value) + "]"
+        return "[" + ", ".join(toml_value(item) for item in value) + "]"
     if isinstance(value, float) and value != value:  # JSON writes NaN, TOML nan
         return "nan"
     return json.dumps(value, ensure_ascii=False)

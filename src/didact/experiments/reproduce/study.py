@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, cast, get_args
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 
 from didact.attribution.base import ATTRIBUTIONS
@@ -78,7 +79,8 @@ class Study:
     Attributes:
         name: of the study; also the name of its results.
         model: "source" and options of ``load_model``.
-        data: for "train", "validation" and "test" the "source" and options of ``load_data``.
+        data: for "train", "validation" and "test" the "source" and options of ``load_data``; or a list of these, whose
+            texts follow each other, none twice. "words" leaves out shorter texts.
         teachers: methods with their settings; "full" ones have all ways of learning.
         signals: how every teacher is learnt from: "labelling", "ranking", "signed_ranking".
         embeddings: of networks that read tokens: "kept", the explained model's own, turned and not trained, so that
@@ -87,6 +89,7 @@ class Study:
         initialisations: networks per teacher and signal.
         network: settings of ``ScorerConfig``.
         training: settings of ``FitConfig``.
+        texts: label of a teacher -> training texts that it labels, where not all.
         chunk: texts that are labelled together.
         tables: numbers of the paper's tables that it fills.
         figures: numbers of the paper's figures.
@@ -94,7 +97,7 @@ class Study:
 
     name: str
     model: Mapping[str, Any]
-    data: Mapping[str, Mapping[str, Any]]
+    data: Mapping[str, Sequence[Mapping[str, Any]]]
     teachers: tuple[Entry, ...]
     signals: tuple[str, ...] = ("labelling", "ranking")
     embeddings: Embeddings = "kept"
@@ -102,6 +105,7 @@ class Study:
     initialisations: int = 3
     network: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
+    texts: Mapping[str, int] = field(default_factory=dict)
     chunk: int = 32
     tables: tuple[int, ...] = ()
     figures: tuple[int, ...] = ()
@@ -126,6 +130,7 @@ class Study:
         if lacking:
             raise FormatError(f"{place}: {', '.join(lacking)} must be given")
         parts["teachers"] = tuple(entry(one, "method", f"{place}, teachers") for one in parts["teachers"])
+        parts["data"] = {split: [one] if isinstance(one, dict) else one for split, one in parts["data"].items()}
         for name in ("signals", "tables", "figures"):
             parts[name] = tuple(parts.get(name, getattr(cls, name)))
         if parts.get("embeddings", "kept") not in (allowed := get_args(Embeddings)):
@@ -136,11 +141,11 @@ class Study:
         return cls(**parts)
 
     def limited(self, **limits: int | None) -> Study:
-        """The same with at most so many texts of a split."""
-        data = {split: {**given} for split, given in self.data.items()}
+        """The same with at most so many texts of every source of a split."""
+        data = {split: [dict(one) for one in given] for split, given in self.data.items()}
         for split, limit in limits.items():
-            if limit is not None:
-                data[split]["limit"] = limit
+            for one in data[split] if limit is not None else ():
+                one["limit"] = limit
         return dataclasses.replace(self, data=data)
 
     def variants(self, teacher: str) -> list[tuple[str, str]]:
@@ -165,7 +170,7 @@ def run(study: Study, work: Path, *, device: str | None = None) -> pa.Table:
     """All pieces one after the other; gives the records."""
     desk = Desk(study, work, device)
     for one in study.teachers:
-        for split, start in desk.chunks():
+        for split, start in desk.chunks(one.label):
             desk.label(one.label, split, start)
         desk.gather(one.label)
         desk.grade_teacher(one.label)
@@ -201,19 +206,28 @@ class Desk:
     def texts(self, split: str) -> tuple[Example, ...]:
         """The texts of a split."""
         if split not in self._texts:
-            self._texts[split] = load_data(**_expanded(self.study.data[split])).examples
+            self._texts[split] = _loaded(self.study.data[split])
         return self._texts[split]
 
     @cached_property
     def _texts(self) -> dict[str, tuple[Example, ...]]:
         return {}
 
-    def chunks(self) -> Iterator[tuple[str, int]]:
+    def chunks(self, teacher: str) -> Iterator[tuple[str, int]]:
         """(split, first text) of every chunk; test texts first, since nothing can be graded without them."""
         for split in reversed(SPLITS):
-            limit = self.study.data[split].get("limit")
-            many = int(limit) if limit is not None and split not in self._texts else len(self.texts(split))
+            many = len(self.texts(split))
+            if split == "train":
+                many = min(many, self.study.texts.get(teacher, many))
             yield from ((split, start) for start in range(0, many, self.study.chunk))
+
+    def missing(self, teacher: str) -> Iterator[tuple[str, int]]:
+        """The chunks that no earlier run has labelled in full."""
+        taken = {(row["split"], row["number"]) for row in self._taken(teacher)}
+        for split, start in self.chunks(teacher):
+            end = min(start + self.study.chunk, len(self.texts(split)))
+            if any((split, number) not in taken for number in range(start, end)):
+                yield split, start
 
     def label(self, teacher: str, split: str, start: int) -> list[Explanation]:
         """Labels of one chunk, found or made."""
@@ -231,13 +245,26 @@ class Desk:
 
     def gather(self, teacher: str) -> dict[str, int]:
         """Put the labels that there are into one table; gives how many of each split."""
-        rows = []
-        for split, start in self.chunks():
+        rows = {(row["split"], row["number"]): row for row in self._taken(teacher)}
+        for split, start in self.chunks(teacher):
             if self._done(teacher, split, start).exists():
                 found = self.label(teacher, split, start)
-                rows += [_compact(teacher, split, number, one) for number, one in enumerate(found, start=start)]
-        files.write(self.labels_path(teacher), pa.Table.from_pylist(rows, LABELS))
-        return {split: sum(row["split"] == split for row in rows) for split in SPLITS}
+                made = (_compact(teacher, split, number, one) for number, one in enumerate(found, start=start))
+                rows |= {(row["split"], row["number"]): row for row in made}
+        files.write(self.labels_path(teacher), pa.Table.from_pylist([rows[key] for key in sorted(rows)], LABELS))
+        return {split: sum(key[0] == split for key in rows) for split in SPLITS}
+
+    def take(self, table: pa.Table) -> None:
+        """Keep labels of an earlier run, a table of any teachers; ``gather`` puts them beside what is made here."""
+        for teacher in sorted(set(table["teacher"].to_pylist())):
+            files.write(self._taken_path(teacher), table.filter(pc.equal(table["teacher"], teacher)))
+
+    def _taken(self, teacher: str) -> list[dict[str, Any]]:
+        path = self._taken_path(teacher)
+        return files.read(path).to_pylist() if path.is_file() else []
+
+    def _taken_path(self, teacher: str) -> Path:
+        return self.work / "taken" / f"{teacher}.parquet"
 
     def labels(self, teacher: str, split: str) -> list[Explanation]:
         """A teacher's explanations of a split, from the table."""
@@ -423,6 +450,20 @@ def inherit(scorer: Scorer, model: TextModel, *, keep: bool = True) -> None:
         rows = min(len(turned), scorer.reader.size - first)
         scorer.embedding.weight[first : first + rows, : turned.shape[1]] = turned[:rows].to(scorer.embedding.weight)
     scorer.embedding.weight.requires_grad_(not keep)
+
+
+def _loaded(sources: Sequence[Mapping[str, Any]]) -> tuple[Example, ...]:
+    """The texts of all sources, one after the other, none twice."""
+    found: dict[str, Example] = {}
+    for source in sources:
+        options = _expanded(source)
+        words, limit = int(options.pop("words", 0)), options.pop("limit", None)
+        if words == 0:
+            options["limit"] = limit
+        texts = [one for one in load_data(**options) if len(one.text.split()) >= words]
+        for one in texts if words == 0 else load_data(texts, limit=limit):
+            found.setdefault(one.fingerprint, one)
+    return tuple(found.values())
 
 
 def _expanded(given: Mapping[str, Any]) -> dict[str, Any]:
