@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from didact.meter import count
+from didact.models.borrowed import parameters
 from didact.models.planner import Budget, run
 from didact.protocols import Points
 from didact.types import Floats
@@ -111,7 +112,7 @@ def graph_budget(budget: Budget, device: torch.device, memory: int | None = None
 @contextlib.contextmanager
 def frozen(model: nn.Module) -> Iterator[None]:
     """No gradients for the weights inside the block, so that nothing is kept for them; as it was afterwards."""
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    trained = [parameter for parameter in parameters(model) if parameter.requires_grad]
     try:
         for parameter in trained:
             parameter.requires_grad_(False)

@@ -15,7 +15,7 @@ from didact.errors import CapabilityError, InputError, ParameterError
 from didact.meter import count
 from didact.models.attention import goes_through_interface, observed
 from didact.models.attention_gradients import maps_times_gradient
-from didact.models.borrowed import borrowed
+from didact.models.borrowed import borrowed, parameters
 from didact.models.encoding import Encoder, Encoding
 from didact.models.facts import Facts, find_facts
 from didact.models.gradients import PointRows, Value, frozen, graph_budget, weighted_gradients
@@ -127,7 +127,7 @@ class TextModel:
 
     def fingerprint(self) -> str:
         """Hash of the configuration and of 64 evenly spaced values of every weight, renewed when a weight changed."""
-        state = tuple((weight.data_ptr(), weight._version) for weight in self.hf.parameters())
+        state = tuple((weight.data_ptr(), weight._version) for weight in parameters(self.hf))
         if self._hashed is None or self._hashed[0] != state:
             self._hashed = (state, self._hash())
         return self._hashed[1]

@@ -7,6 +7,7 @@ spaces.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,7 @@ TokenSpan = tuple[int, int, int]
 
 def word_spans(text: str, field: int = 0) -> list[Span]:
     """The words of a text in order."""
-    return [Span(match.start(), match.end(), field) for match in _WORD.finditer(text)]
+    return [Span(start, end, field) for start, end in zip(*_word_ends(text), strict=True)]
 
 
 def group_words(fields: Sequence[str], tokens: Sequence[TokenSpan | None]) -> tuple[list[Span], list[list[int]]]:
@@ -45,11 +46,10 @@ def group_words(fields: Sequence[str], tokens: Sequence[TokenSpan | None]) -> tu
         a word boundary) become one unit, since the model cannot see them apart. A token that stands only for blanks
         belongs to the word that follows it.
     """
-    words = [span for number, text in enumerate(fields) for span in word_spans(text, number)]
-    owner = _owners(words, [len(text) for text in fields])
+    words = [_word_ends(text) for text in fields]
     spans: list[Span] = []
     positions: list[list[int]] = []
-    last_word = -1
+    last_word = (0, -1)  # of which field, and its number there
     field = 0
     waiting: list[int] = []
     for position, token in enumerate(tokens):
@@ -58,19 +58,19 @@ def group_words(fields: Sequence[str], tokens: Sequence[TokenSpan | None]) -> tu
         if waiting and positions and token[0] != field:  # blanks at the end of a text stay in it
             positions[-1] += waiting
             waiting = []
-        field = token[0]
-        touched = sorted({w for w in owner[token[0]][token[1] : token[2]] if w >= 0})
-        if not touched:
+        field, start, end = token
+        starts, ends = words[field]
+        first, behind = bisect_right(ends, start), bisect_left(starts, end)  # words that share a character with it
+        if start >= end or first >= behind:
             waiting.append(position)
             continue
-        if spans and touched[0] <= last_word:
+        if spans and (field, first) <= last_word:
             positions[-1] += [*waiting, position]
-            spans[-1] = Span(spans[-1].start, max(spans[-1].end, words[touched[-1]].end), spans[-1].field)
+            spans[-1] = Span(spans[-1].start, max(spans[-1].end, ends[behind - 1]), spans[-1].field)
         else:
-            first, final = words[touched[0]], words[touched[-1]]
-            spans.append(Span(first.start, final.end, first.field))
+            spans.append(Span(starts[first], ends[behind - 1], field))
             positions.append([*waiting, position])
-        last_word = max(last_word, touched[-1])
+        last_word = max(last_word, (field, behind - 1))
         waiting = []
     if waiting and positions:
         positions[-1] += waiting
@@ -83,9 +83,7 @@ def sum_to_units(units: Units, token_scores: Tensor) -> Floats:
     return np.array([values[list(positions)].sum() for positions in units.positions], dtype=np.float64)
 
 
-def _owners(words: Sequence[Span], lengths: Sequence[int]) -> list[list[int]]:
-    """Per field and character the index of its word, -1 for blanks."""
-    owner = [[-1] * length for length in lengths]
-    for index, word in enumerate(words):
-        owner[word.field][word.start : word.end] = [index] * (word.end - word.start)
-    return owner
+def _word_ends(text: str) -> tuple[list[int], list[int]]:
+    """Where the words of a text start, and where they end."""
+    found = [match.span() for match in _WORD.finditer(text)]
+    return [start for start, _ in found], [end for _, end in found]
