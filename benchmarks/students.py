@@ -1,0 +1,260 @@
+"""How many steps per second students make one at a time and together, and whether both give the same results."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from benchmarks.common import SHARED, machine, prepare
+from didact.data.corpus import generate
+from didact.progress import listening
+from didact.simulation.base import STUDENTS, Cohort, Course, Lab, Lesson, Outcome, Student
+from didact.simulation.students._recurrent import Recurrent, RecurrentCohort, _Together
+from didact.types import Example
+
+WARM = 5  # steps before the clock starts: first kernels, first allocations
+EXAM = 64
+SPREAD = 0.25  # texts are this share shorter at most than the longest
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What is taught to whom."""
+
+    pool: list[Lesson]
+    exam: list[Example]
+    courses: list[Course]
+    device: str
+
+
+class Stopwatch:
+    """Times the training steps after the first few, as work under ``listening`` reports them."""
+
+    def __init__(self, device: str, steps: int) -> None:
+        self.device, self.steps = device, steps
+        self.seen, self.seconds, self.begun = 0, 0.0, 0.0
+
+    def start(self, what: str, total: int) -> None:
+        """Nothing is timed yet: students are still being made."""
+
+    def advance(self, steps: int) -> None:
+        """One step of all students was given to the device."""
+        self.seen += 1
+        number = (self.seen - 1) % self.steps + 1
+        if number == WARM:
+            self.begun = self._now()
+        elif number == self.steps:
+            self.seconds += self._now() - self.begun
+
+    def stop(self) -> None:
+        """All is over."""
+
+    def _now(self) -> float:
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+            return time.perf_counter()
+        # With one thread, CPU time, which other processes do not disturb.
+        return time.process_time() if torch.get_num_threads() == 1 else time.perf_counter()
+
+
+def main() -> None:
+    """Run the benchmark."""
+    args = _options().parse_args()
+    prepare(args.threads)
+    found = []
+    for name in args.students.split(","):
+        for precision in args.precision.split(",") if args.device == "cuda" else ["float32"]:
+            if precision == "bfloat16" and name != "transformer":
+                continue
+            try:
+                found.append(_compared(name, precision, args))
+            except Exception as problem:  # the other comparisons are worth having all the same
+                traceback.print_exc()
+                said = f"{type(problem).__name__}: {problem}"
+                found.append({"student": name, "precision": precision, "failed": said})
+            if args.out is not None:
+                args.out.parent.mkdir(parents=True, exist_ok=True)
+                args.out.write_text(json.dumps(_page(found, args), indent=1) + "\n", encoding="utf-8")
+    print(json.dumps([{k: v for k, v in row.items() if k != "raw"} for row in found], indent=1))
+    if any("failed" in row for row in found):
+        raise SystemExit(1)
+
+
+def _options() -> argparse.ArgumentParser:
+    examples = (
+        "examples:\n"
+        "  python -m benchmarks.students --device cpu --students bilstm --together 4 --steps 8\n"
+        "  python -m benchmarks.students --device cuda --steps 40 --precision float32,tf32 --out runs/students.json"
+    )
+    made = argparse.ArgumentParser(
+        description=__doc__, epilog=examples, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    made.add_argument("--students", default="transformer,bilstm,bilstm_attention", help="names, by commas")
+    made.add_argument("--together", type=int, default=16, help="students at once (default 16)")
+    made.add_argument("--steps", type=int, default=40, help=f"steps per run, the first {WARM} not timed (default 40)")
+    made.add_argument("--rounds", type=int, default=3, help="interleaved rounds (default 3)")
+    made.add_argument("--length", type=int, default=128, help="tokens of the longest texts (default 128)")
+    made.add_argument("--batch", type=int, default=16, help="lessons per step (default 16)")
+    made.add_argument("--precision", default="float32", help="float32, tf32, bfloat16, by commas (GPU only)")
+    made.add_argument("--same", type=int, help="students whose results are compared (default: all of them)")
+    made.add_argument("--threads", type=int, default=1, help="threads on the CPU (default 1)")
+    made.add_argument("--model", help="encoder of the transformer student (default: MiniLM where it is at hand)")
+    made.add_argument("--out", type=Path, help="JSON file to write, after every comparison")
+    return made
+
+
+def _compared(name: str, precision: str, args: argparse.Namespace) -> dict[str, Any]:
+    """One kind of student, one at a time in every way there is, and together."""
+    setting = _setting(name, args)
+    student = _student(name, precision, args)
+    alone = {"as shipped": student, **_others(student)}
+    rates: dict[str, list[float]] = {way: [] for way in (*alone, "together")}
+    for number in range(args.rounds):
+        ways = list(rates) if number % 2 == 0 else list(rates)[::-1]
+        for way in ways:
+            size = args.together if way == "together" else 1
+            some = replace(setting, courses=setting.courses[:size])
+            rates[way].append(_timed(alone.get(way, student), some, size, args)[0])
+            print(f"{name} {precision} round {number + 1}: {way}: {rates[way][-1]:.1f} student-steps/s", flush=True)
+    best = max(alone, key=lambda way: statistics.median(rates[way]))
+    ratios = [many / one for many, one in zip(rates["together"], rates[best], strict=True)]
+    same = args.same or args.together
+    apart = _timed(student, replace(setting, courses=setting.courses[:same]), 1, args)[1]
+    joined = _timed(student, setting, args.together, args)[1][:same]
+    row = {
+        "student": name,
+        "precision": precision,
+        "together": args.together,
+        "length": args.length,
+        "batch": args.batch,
+        "student_steps_per_second": {way: statistics.median(values) for way, values in rates.items()},
+        "fastest_alone": best,
+        "ratio": statistics.median(ratios),
+        "ratio_range": [min(ratios), max(ratios)],
+        "largest_difference": _difference(apart, joined),
+        "compared": same,
+        "memory_gb": torch.cuda.max_memory_allocated() / 2**30 if args.device == "cuda" else None,
+        "raw": rates,
+    }
+    print(f"{name} {precision}: ratio {row['ratio']:.2f}, difference {row['largest_difference']:.1e}", flush=True)
+    return row
+
+
+def _timed(student: Student, setting: Setting, together: int, args: argparse.Namespace) -> tuple[float, list[Outcome]]:
+    """Student-steps per second, and what came out."""
+    watch = Stopwatch(args.device, args.steps)
+    with listening(watch):
+        lab = Lab(task="number", outputs=1, device=args.device, together=together)
+        outcomes = student.taught(setting.pool, setting.courses, setting.exam, lab)
+    return (args.steps - WARM) * len(setting.courses) / watch.seconds, outcomes
+
+
+def _difference(apart: Sequence[Outcome], joined: Sequence[Outcome]) -> float:
+    """Largest difference of any student's number for any exam text; numbers have a spread of 1."""
+    pairs = zip(apart, joined, strict=True)
+    return max(float(np.abs(one.answers - other.answers).max()) for one, other in pairs)
+
+
+def _setting(name: str, args: argparse.Namespace) -> Setting:
+    """Texts joined from made-up reviews, with random numbers to learn: each student its own lessons."""
+    rng = np.random.default_rng(0)
+    lessons = args.steps * args.batch
+    size = min(lessons, 512)
+    tokens = [word for example in generate(4000) for word in example.text.split()]
+    share = 0.8 if name == "transformer" else 1.0  # its tokens are pieces of words
+    lengths = rng.integers(int(args.length * (1 - SPREAD) * share), int(args.length * share) + 1, size + EXAM)
+    starts = rng.integers(0, len(tokens) - args.length, size + EXAM)
+    texts = [" ".join(tokens[a : a + n]) for a, n in zip(starts, lengths, strict=True)]
+    pool = [Lesson(Example(text), float(rng.normal())) for text in texts[:size]]
+    # An epoch is the whole course, so that the number of steps is what was asked for.
+    courses = [
+        Course(rng.permutation(np.arange(lessons) % size).astype(np.int64), [None] * lessons, 0.0, seed)
+        for seed in range(args.together)
+    ]
+    return Setting(pool, [Example(text) for text in texts[size:]], courses, args.device)
+
+
+def _student(name: str, precision: str, args: argparse.Namespace) -> Student:
+    settings: dict[str, Any] = {"epochs": 1, "batch_size": args.batch, "precision": precision}
+    settings["max_length"] = args.length
+    if name == "transformer":
+        place = SHARED / "weights" / "minilm-base"
+        settings["model"] = args.model or (str(place) if place.is_dir() else None)
+    return STUDENTS.get(name).configured(**settings)
+
+
+def _others(student: Student) -> dict[str, Student]:
+    """Other ways to train one student at a time."""
+    if not isinstance(student, Recurrent):
+        return {}
+    kind = type(student)
+
+    class Ours(kind):  # type: ignore[misc, valid-type] # the kind is known only now
+        def cohort(self, seeds: Sequence[int], words: int, lab: Lab) -> Cohort:
+            return _swapped(kind.cohort(self, seeds, words, lab), packed=False)
+
+    class Packed(kind):  # type: ignore[misc, valid-type]
+        def cohort(self, seeds: Sequence[int], words: int, lab: Lab) -> Cohort:
+            return _swapped(kind.cohort(self, seeds, words, lab), packed=True)
+
+    return {"our LSTM": Ours(**student.parameters), "packed nn.LSTM": Packed(**student.parameters)}
+
+
+def _swapped(cohort: Any, packed: bool) -> RecurrentCohort:
+    """The cohort of one with another LSTM inside."""
+    first: Any = cohort.lstm.directions[0]
+    width, hidden = first.input_size, first.hidden_size
+    cohort.lstm = _Packed(width, hidden) if packed else _Together(_plain_weights(width, hidden))
+    made: RecurrentCohort = cohort
+    return made
+
+
+def _plain_weights(width: int, hidden: int) -> Any:
+    from didact.ops.lstm import LstmWeights
+
+    spread = hidden**-0.5
+    shapes = ((1, 2, width, 4 * hidden), (1, 2, hidden, 4 * hidden), (1, 2, 4 * hidden))
+    return LstmWeights(*[torch.rand(shape) * 2 * spread - spread for shape in shapes])
+
+
+class _Packed(nn.Module):
+    """``nn.LSTM`` as everybody uses it: both directions in one call, padding packed away."""
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(width, hidden, batch_first=True, bidirectional=True)
+
+    def train(self, mode: bool = True) -> Self:
+        super().train(mode)
+        self.lstm.train()  # cuDNN differentiates in no other mode
+        return self
+
+    def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:
+        packed = pack_padded_sequence(inputs[0], lengths[0].cpu(), batch_first=True, enforce_sorted=False)
+        found, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=inputs.shape[2])
+        return found[None]
+
+
+def _page(found: Sequence[dict[str, Any]], args: argparse.Namespace) -> dict[str, Any]:
+    about = machine(args.threads)
+    if args.device == "cuda":
+        about["machine"] = f"one {torch.cuda.get_device_name(0)}"
+    asked = {k: v for k, v in vars(args).items() if k not in ("out", "model")}
+    return {**about, "asked": asked, "students": list(found)}
+
+
+if __name__ == "__main__":
+    main()

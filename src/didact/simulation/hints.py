@@ -1,0 +1,185 @@
+"""From explanations to hints: sets of the highest scored units, or distributions over all; how large, how alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from didact.attribution.base import generator
+from didact.errors import InputError, ParameterError
+from didact.ops.units import word_spans
+from didact.registry import unknown
+from didact.simulation.base import Hint
+from didact.types import Example, Explanation, Floats, Span
+
+Kind = Literal["top", "dense"]
+KINDS: tuple[Kind, ...] = ("top", "dense")
+
+Link = tuple[Span, Span]
+
+
+@dataclass(frozen=True)
+class HintFormat:
+    """What of an explanation is told to a student; every method is told in the same format.
+
+    "top" is a set: the ``share`` of the units with the largest scores, rounded up and so at least one, all of the same
+    weight. Each method then says equally much. Units tied at the cut are drawn by lot (of the text, so it is the same
+    lot everywhere): their order would be a message of its own. A human rationale is the whole set that people marked.
+
+    "dense" is a distribution: the positive part of the scores, divided by its sum. ``bits`` rounds it to 2 ** bits
+    levels from zero to its largest weight and divides by the sum again. One bit is the set of the units with at least
+    half of the largest weight; each further bit more than halves the error of rounding, and None leaves the weights
+    as they are.
+
+    The weights of a hint add up to one, or are all zero where there is nothing to tell: all scores zero, for "dense"
+    none positive.
+
+    Args:
+        kind: "top" or "dense".
+        share: of the units, for "top".
+        bits: per unit, for "dense"; None does not round.
+        absolute: take scores without their sign: evidence against the prediction is told as well.
+
+    Example:
+        >>> HintFormat(share=0.2).hint(explanation)  # doctest: +SKIP
+    """
+
+    kind: Kind = "top"
+    share: float = 0.1
+    bits: int | None = None
+    absolute: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ParameterError(unknown("kind of hint", self.kind, KINDS))
+        if not 0 < self.share <= 1:
+            raise ParameterError(f"share of a hint must be above 0 and at most 1, got {self.share!r}")
+        if self.bits is not None and not 1 <= self.bits <= 32:
+            raise ParameterError(f"bits of a hint must be from 1 to 32, or None not to round; got {self.bits!r}")
+        if self.bits is not None and self.kind == "top":
+            raise ParameterError("bits round a dense hint; a top set is one bit per unit already: give kind='dense'")
+
+    def hint(self, explanation: Explanation) -> Hint:
+        """What is told of one explanation."""
+        scores = np.abs(explanation.array) if self.absolute else explanation.array
+        if not scores.any():
+            weights = np.zeros(len(scores))
+        elif self.kind == "dense":
+            weights = normalised(np.maximum(scores, 0.0))
+            weights = weights if self.bits is None else rounded(weights, self.bits)
+        elif explanation.method == "human":
+            weights = normalised(scores > 0)
+        else:
+            weights = normalised(highest(scores, part(len(scores), self.share), explanation.example))
+        return Hint(explanation.units.spans, weights)
+
+    def hints(self, explanations: Sequence[Explanation]) -> list[Hint]:
+        """What is told of each, in order."""
+        return [self.hint(explanation) for explanation in explanations]
+
+
+def linked(example: Example, links: Sequence[Link]) -> Hint:
+    """A hint of phrases that mean the same, for questions: the links, and the set of all words in any of them.
+
+    The set is what channels are told that know of single places only.
+    """
+    spans = tuple(span for field, text in enumerate(example.fields) for span in word_spans(text, field))
+    phrases = tuple(phrase for link in links for phrase in link)
+    marked = np.array(_touching(spans, phrases).any(axis=1))
+    return Hint(spans, normalised(marked), tuple(links))
+
+
+def size_in_bits(hint: Hint) -> float:
+    """How much a hint tells: bits to say which unit has which weight, to someone who knows the weights' counts.
+
+    The logarithm of the number of ways to deal the weights out over the units: log2 of n choose k for a set of k of n
+    units, at most ``bits`` per unit for a rounded hint, nothing where all weights are equal. Where all of n weights
+    differ it is their order alone, log2 n!; the numbers themselves would come on top. Links are not counted.
+    """
+    _, counts = np.unique(hint.weights, return_counts=True)
+    ways = math.lgamma(len(hint.weights) + 1) - sum(math.lgamma(count + 1) for count in counts.tolist())
+    return max(0.0, ways / math.log(2))
+
+
+def overlap(hints: Mapping[str, Sequence[Hint]]) -> tuple[list[str], Floats]:
+    """How much the sets of several methods have in common, as Pruthi et al. compare their top 10 %.
+
+    For two sets of one text: the share of the marked units of both that touch a marked unit of the other. With the same
+    units and equally large sets that is the common units over the size of a set.
+
+    Args:
+        hints: one list per method, all of the same texts in the same order; units may differ.
+
+    Returns:
+        The names and the matrix of means over the texts of which both methods say something; NaN where there is none.
+    """
+    names = list(hints)
+    if len({len(told) for told in hints.values()}) > 1:
+        counts = ", ".join(f"{name} {len(told)}" for name, told in hints.items())
+        raise InputError(f"hints of the same texts are compared, but their numbers differ: {counts}")
+    matrix = np.full((len(names), len(names)), np.nan)
+    for row, one in enumerate(names):
+        for column, other in enumerate(names[: row + 1]):
+            shares = [_common(a, b) for a, b in zip(hints[one], hints[other], strict=True)]
+            defined = [share for share in shares if share is not None]
+            if defined:
+                matrix[row, column] = matrix[column, row] = math.fsum(defined) / len(defined)
+    return names, matrix
+
+
+# Steps that the controls share.
+
+
+def normalised(weights: Floats | NDArray[np.bool_]) -> Floats:
+    """Divided by the sum; zeros stay zeros."""
+    total = weights.sum()
+    return weights / total if total > 0 else np.zeros(len(weights))
+
+
+def rounded(weights: Floats, bits: int) -> Floats:
+    """To 2 ** bits levels from zero to the largest weight, halves upwards, and normalised again."""
+    largest = weights.max(initial=0.0)
+    if largest == 0:
+        return weights
+    return normalised(np.floor(weights / largest * (2**bits - 1) + 0.5))
+
+
+def part(n: int, share: float) -> int:
+    """How many of ``n`` units a share is: rounded up."""
+    return math.ceil(share * n - 1e-9)  # 0.07 * 100 is a little more than 7
+
+
+def highest(scores: Floats, size: int, example: Example) -> NDArray[np.bool_]:
+    """Membership in the set of the ``size`` largest scores; ties at the cut by the text's lot."""
+    lot = generator(0, example).random(len(scores))
+    members = np.zeros(len(scores), dtype=np.bool_)
+    members[np.lexsort((lot, -scores))[:size]] = True
+    return members
+
+
+def _common(one: Hint, other: Hint) -> float | None:
+    a, b = _marked(one), _marked(other)
+    if not a or not b:
+        return None
+    touching = _touching(a, b)
+    return float(touching.any(axis=1).sum() + touching.any(axis=0).sum()) / (len(a) + len(b))
+
+
+def _marked(hint: Hint) -> tuple[Span, ...]:
+    return tuple(hint.spans[i] for i in np.flatnonzero(hint.weights))
+
+
+def _touching(one: Sequence[Span], other: Sequence[Span]) -> NDArray[np.bool_]:
+    """Whether spans have characters in common: (spans of one, spans of the other)."""
+    a, b = _ends(one)[:, None], _ends(other)[None]
+    same_field = a[..., 2] == b[..., 2]
+    return np.asarray(same_field & (a[..., 0] < b[..., 1]) & (b[..., 0] < a[..., 1]))
+
+
+def _ends(spans: Sequence[Span]) -> NDArray[np.int64]:
+    return np.array([(span.start, span.end, span.field) for span in spans], dtype=np.int64).reshape(-1, 3)

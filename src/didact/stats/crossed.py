@@ -1,0 +1,328 @@
+"""How sure a gain is when both the students and the exam are samples: the paired bootstrap over subsets and items.
+
+Scores come as a matrix (subsets, items): a row for each student (its training subset and seed), a column for each item
+of the exam. A row with a NaN is a student that does not count; it is dropped and counted.
+
+    >>> import numpy as np
+    >>> none = np.array([[0, 1, 0, 0], [1, 0, 0, 0], [0, 1, 0, 1]])
+    >>> hinted = np.array([[0, 1, 1, 0], [1, 0, 1, 1], [0, 1, 1, 1]])
+    >>> gain = crossed_gain(hinted, none)
+    >>> gain.mean, gain.subsets, gain.items
+    (0.3333333333333333, 3, 4)
+
+Students share the items and items share the students, so scores are not independent draws. Rows and columns are
+resampled separately, with replacement, and both methods keep the same ones (Owen 2007, the pigeonhole bootstrap).
+That alone has two faults: it counts chance within the cells up to three times, which makes intervals up to 1.7 times
+too wide, and with few subsets the rows' spread is too small, and its uncertainty is not counted at all. Therefore the
+bootstrap gives the form of the distribution only. Its width is that of the analysis of variance,
+
+    V = (spread of rows + spread of columns - chance within cells) / (subsets x items),
+
+and its tails are those of Student's t with Satterthwaite's degrees of freedom. Simulated with 200 items and
+many mixes of row, column and cell effects, intervals of 95 % held the truth in 93 % to 98 % of the cases from three
+subsets on (plain percentiles: 74 % to 100 %; with five subsets 84 % to 100 %). Two subsets can be as low as 86 %.
+
+For a correlation or a root mean square, which are no means over items, ``pearson_values`` and ``rmse_values`` give
+matrices whose row means are those statistics, and which behave like them when items are resampled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr, stdtrit
+from scipy.stats import rankdata
+
+from didact.errors import InputError, ParameterError
+from didact.stats.correlation import kendall
+from didact.types import Floats
+
+RESAMPLES = 2000
+BLOCK = 4_000_000
+"""Cells of resampled rows held at once (32 MB)."""
+
+
+@dataclass(frozen=True)
+class Crossed:
+    """A mean over students and items, with its interval.
+
+    Attributes:
+        mean: over all cells of the rows that count; for a gain, of the differences. NaN where no row counts.
+        low: lower end; NaN for fewer than two subsets or two items, which say nothing of their spread.
+        high: upper end, likewise.
+        p: two-sided, of a mean of zero; at least 1 / (resamples + 1). NaN where there is no interval.
+        subsets: rows that count.
+        items: columns.
+        dropped: rows left out; for a gain, rows that do not count in either matrix.
+    """
+
+    mean: float
+    low: float
+    high: float
+    p: float
+    subsets: int
+    items: int
+    dropped: int = 0
+
+    @property
+    def half_width(self) -> float:
+        """Half the length of the interval."""
+        return (self.high - self.low) / 2
+
+
+@dataclass(frozen=True)
+class TauInterval:
+    """Kendall's tau-b between two rankings of methods, with its interval.
+
+    Attributes:
+        value: of the means; NaN where a ranking has no order.
+        low: lower end; NaN where either table has fewer than two subsets or items.
+        high: upper end, likewise.
+        methods: how many stand in both.
+    """
+
+    value: float
+    low: float
+    high: float
+    methods: int
+
+
+def crossed_interval(matrix: ArrayLike, *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0) -> Crossed:
+    """Interval of the mean of a matrix (subsets, items)."""
+    _check(level, resamples)
+    given = _matrix(matrix)
+    values = given[np.isfinite(given).all(axis=1)]
+    subsets, items, dropped = *values.shape, len(given) - len(values)
+    nan = float("nan")
+    mean = float(values.mean()) if values.size else nan
+    if subsets < 2 or items < 2:
+        return Crossed(mean, nan, nan, nan, subsets, items, dropped)
+    drawn = mean + _deviations(values, _counts(subsets, resamples, seed, 0), _counts(items, resamples, seed, 1))
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2]).tolist()
+    return Crossed(mean, low, high, _two_sided(drawn), subsets, items, dropped)
+
+
+def crossed_gain(
+    a: ArrayLike, b: ArrayLike, *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
+) -> Crossed:
+    """Interval of the mean of ``a - b``, whose rows are the same subsets and whose columns are the same items."""
+    first, second = _matrix(a), _matrix(b)
+    if first.shape != second.shape:
+        raise InputError(
+            f"a gain is between students of the same subsets on the same items: got {first.shape} and {second.shape}"
+        )
+    with np.errstate(invalid="ignore"):  # inf - inf does not count either
+        return crossed_interval(first - second, level=level, resamples=resamples, seed=seed)
+
+
+def precise_enough(gain: Crossed, half_width: float) -> bool:
+    """Whether the interval reaches at most ``half_width`` to each side on average; never without an interval."""
+    return gain.half_width <= half_width
+
+
+def normalised_gain(gain: float, none: float, ceiling: float = 1.0) -> float:
+    """The gain as a share of what could be gained over the student without hints; NaN where nothing could."""
+    room = ceiling - none
+    return gain / room if room > 0 else float("nan")
+
+
+def average_ranks(table: Mapping[str, Mapping[str, float]], *, higher_is_better: bool = True) -> dict[str, float]:
+    """Mean over settings of each method's rank, 1 for the best; equal values share their mean rank.
+
+    Args:
+        table: by setting (student, channel, size), a value for each method.
+        higher_is_better: False for errors.
+
+    Returns:
+        Per method, in order of first appearance. Ranks of different fields of methods cannot be averaged, so only
+        methods that have a value in every setting are ranked; the others have NaN.
+    """
+    names = list(dict.fromkeys(name for row in table.values() for name in row))
+    values = np.array([[row.get(name, math.nan) for name in names] for row in table.values()], dtype=np.float64)
+    ranks = np.full(len(names), math.nan)
+    if values.size:
+        whole = ~np.isnan(values).any(axis=0)
+        ranks[whole] = rankdata(-values[:, whole] if higher_is_better else values[:, whole], axis=1).mean(axis=0)
+    return dict(zip(names, ranks.tolist(), strict=True))
+
+
+def tau_interval(
+    table_a: Mapping[str, ArrayLike],
+    table_b: Mapping[str, ArrayLike],
+    *,
+    same_items: bool = False,
+    level: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> TauInterval:
+    """Kendall's tau-b between the rankings that two kinds of students give, with a bootstrap interval.
+
+    In each table, subsets and items are resampled as for a gain, the same ones for all methods. Chance turns close
+    methods round, so tau and its interval lie nearer to zero than the tau of the true means: simulated with six
+    methods and a true tau of 0.87, intervals held it in 92 % of the cases or more where neighbours lie two standard
+    errors apart, but in 57 % where they lie one apart. The interval is to be read as "agreement at least as seen".
+
+    Args:
+        table_a: a matrix (subsets, items) for each method; a subset in which any method has a NaN is left out for all.
+        table_b: likewise, with subsets and items of its own. Methods that stand in only one table are left out.
+        same_items: whether both have the same exam, in the same order; then its items are resampled for both at once.
+        level: of the interval.
+        resamples: how many.
+        seed: of the resampling.
+    """
+    _check(level, resamples)
+    names = [name for name in table_a if name in table_b]
+    first, second = _stacked(table_a, names, "first"), _stacked(table_b, names, "second")
+    nan = float("nan")
+    if len(names) < 2:
+        return TauInterval(nan, nan, nan, len(names))
+    if same_items and first.shape[2] != second.shape[2]:
+        raise InputError(f"same_items needs the same exam in both tables, got {first.shape[2]} and {second.shape[2]}")
+    value = kendall(first.mean(axis=(1, 2)), second.mean(axis=(1, 2))) if first.size and second.size else nan
+    if min(*first.shape[1:], *second.shape[1:]) < 2:
+        return TauInterval(value, nan, nan, len(names))
+    drawn = _taus(
+        _drawn_means(first, _counts(first.shape[1], resamples, seed, 0), _counts(first.shape[2], resamples, seed, 1)),
+        _drawn_means(
+            second,
+            _counts(second.shape[1], resamples, seed, 2),
+            _counts(second.shape[2], resamples, seed, 1 if same_items else 3),
+        ),
+    )
+    drawn = drawn[~np.isnan(drawn)]
+    if not drawn.size:
+        return TauInterval(value, nan, nan, len(names))
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2]).tolist()
+    return TauInterval(value, low, high, len(names))
+
+
+def pearson_values(answers: ArrayLike, truth: ArrayLike) -> Floats:
+    """A matrix (subsets, items) whose row means are each student's Pearson correlation with the teacher.
+
+    Each cell is the correlation plus the item's influence on it, so the matrix fits ``crossed_gain``: resampling its
+    columns is resampling the items of the correlation, to first order. A student whose answers are all the same has no
+    correlation, and so NaN.
+
+    Args:
+        answers: (subsets, items) numbers of the students.
+        truth: (items,) numbers of the teacher.
+    """
+    given, wanted = _regression(answers, truth)
+    x, y = _standard(given), _standard(wanted)
+    rho = (x * y).mean(axis=1, keepdims=True)
+    return np.asarray(x * y + rho - rho / 2 * (x**2 + y**2))
+
+
+def rmse_values(answers: ArrayLike, truth: ArrayLike) -> Floats:
+    """A matrix (subsets, items) whose row means are each student's root mean square error; see ``pearson_values``."""
+    given, wanted = _regression(answers, truth)
+    squares = (given - wanted) ** 2
+    mean = squares.mean(axis=1, keepdims=True)
+    root = np.sqrt(mean)
+    return np.asarray(root + (squares - mean) / np.where(root > 0, 2 * root, 1.0))
+
+
+def _check(level: float, resamples: int) -> None:
+    if not 0 < level < 1:
+        raise ParameterError(f"level must lie between 0 and 1, got {level!r}; 0.95 is usual")
+    if resamples < 1:
+        raise ParameterError(f"resamples must be at least 1, got {resamples!r}; {RESAMPLES} is the default")
+
+
+def _matrix(given: ArrayLike) -> Floats:
+    values = np.asarray(given, dtype=np.float64)
+    if values.ndim != 2:
+        raise InputError(f"scores come as (subsets, items), got an array of shape {values.shape}")
+    return values
+
+
+def _regression(answers: ArrayLike, truth: ArrayLike) -> tuple[Floats, Floats]:
+    given, wanted = _matrix(answers), np.asarray(truth, dtype=np.float64).ravel()
+    if given.shape[1] != len(wanted):
+        raise InputError(f"each item needs the teacher's number: {given.shape[1]} items, {len(wanted)} numbers")
+    return given, wanted
+
+
+def _standard(values: Floats) -> Floats:
+    spread = values - values.mean(axis=-1, keepdims=True)
+    deviation = np.sqrt((spread**2).mean(axis=-1, keepdims=True))
+    return np.asarray(spread / np.where(deviation > 0, deviation, np.nan))
+
+
+def _stacked(table: Mapping[str, ArrayLike], names: list[str], which: str) -> Floats:
+    """Matrices of the named methods (methods, subsets, items), without the subsets in which one does not count."""
+    if not names:
+        return np.empty((0, 0, 0))
+    matrices = {name: _matrix(table[name]) for name in names}
+    if len({matrix.shape for matrix in matrices.values()}) > 1:
+        shapes = {name: matrix.shape for name, matrix in matrices.items()}
+        raise InputError(f"all methods of the {which} table must have the same subsets and items, got {shapes}")
+    values = np.stack(list(matrices.values()))
+    return values[:, np.isfinite(values).all(axis=(0, 2))]
+
+
+@lru_cache(maxsize=4)
+def _counts(n: int, resamples: int, seed: int, stream: int) -> NDArray[np.float32]:
+    """How often each of ``n`` rows or columns is drawn (resamples, n); whole numbers, so single precision is exact."""
+    rng = np.random.default_rng([seed, stream, n])
+    places = rng.integers(n, size=(resamples, n)) + n * np.arange(resamples)[:, None]
+    return np.bincount(places.ravel(), minlength=resamples * n).reshape(resamples, n).astype(np.float32)
+
+
+def _deviations(values: Floats, rows: NDArray[np.float32], columns: NDArray[np.float32]) -> Floats:
+    """Resampled means less the mean: formed by the bootstrap, as wide as the analysis of variance says."""
+    subsets, items = values.shape
+    mean = values.mean()
+    spread = values - mean
+    by_row, by_column = spread.mean(axis=1), spread.mean(axis=0)
+    between_rows = items * (by_row**2).sum() / (subsets - 1)
+    between_columns = subsets * (by_column**2).sum() / (items - 1)
+    cells = (spread - by_row[:, None] - by_column) ** 2
+    within = cells.sum() / ((subsets - 1) * (items - 1))
+
+    # Expected: within <= between. A component estimated below zero is zero.
+    row, column = between_rows > within, between_columns > within
+    total = within + row * (between_rows - within) + column * (between_columns - within)
+    rounding = 1e-12 * np.abs(values).max()
+    if total <= rounding**2:
+        return np.zeros(len(rows))
+    uncertain = (
+        row * between_rows**2 / (subsets - 1)
+        + column * between_columns**2 / (items - 1)
+        + ((1 - int(row) - int(column)) * within) ** 2 / ((subsets - 1) * (items - 1))
+    )
+    freedom = max(1.0, total**2 / uncertain)
+
+    drawn = np.empty(len(rows))
+    step = max(1, BLOCK // items)
+    for start in range(0, len(rows), step):
+        part = slice(start, start + step)
+        drawn[part] = np.einsum("bc,bc->b", rows[part] @ spread, columns[part]) / values.size
+    deviation = drawn.std()
+    z = drawn / (deviation if deviation > 0 else 1.0)
+    return np.asarray(math.sqrt(total / values.size) * stdtrit(freedom, ndtr(z)))
+
+
+def _two_sided(drawn: Floats) -> float:
+    """Twice the smaller share of the draws on either side of zero, the sample itself counted among them."""
+    smaller = min(int((drawn <= 0).sum()), int((drawn >= 0).sum()))
+    return min(1.0, (2 * smaller + 1) / (len(drawn) + 1))
+
+
+def _drawn_means(values: Floats, rows: NDArray[np.float32], columns: NDArray[np.float32]) -> Floats:
+    """Resampled means of each method (methods, resamples), up to what all methods share, which no ranking sees."""
+    own = values - values.mean(axis=0)
+    return np.stack([matrix.mean() + _deviations(matrix, rows, columns) for matrix in own])
+
+
+def _taus(a: Floats, b: Floats) -> Floats:
+    """Tau-b of each column of two tables (methods, resamples)."""
+    first, second = np.triu_indices(len(a), 1)
+    left, right = np.sign(a[first] - a[second]), np.sign(b[first] - b[second])  # (pairs, resamples)
+    norm = np.sqrt((left**2).sum(axis=0) * (right**2).sum(axis=0))
+    return np.asarray((left * right).sum(axis=0) / np.where(norm > 0, norm, np.nan))
