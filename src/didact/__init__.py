@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         read_outside,
         save,
         show,
+        simulate,
         train_l2e,
     )
     from didact.errors import DidactError
@@ -37,6 +38,7 @@ _HOME = {
     "read_outside": "api",
     "save": "api",
     "show": "api",
+    "simulate": "api",
     "train_l2e": "api",
     "DidactError": "errors",
     "Estimate": "types",
@@ -65,6 +67,7 @@ __all__ = [
     "read_outside",
     "save",
     "show",
+    "simulate",
     "train_l2e",
 ]
 

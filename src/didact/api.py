@@ -25,6 +25,7 @@ from didact.types import Card, Estimate, Example, Explanation, Level, Prediction
 
 if TYPE_CHECKING:
     from didact.experiments.evaluation import Evaluation
+    from didact.experiments.simulating.result import Taught
     from didact.trained.explainer import LearnedExplainer
 
 
@@ -200,6 +201,87 @@ def evaluate(  # noqa: PLR0913 - one call, and every argument but the first has 
         evaluation = Evaluation(run(prepared, Path(out), command="didact.evaluate"))
     evaluation.report()
     return evaluation
+
+
+def simulate(  # noqa: PLR0913 - one call, and every argument but the first has a default
+    data: object,
+    model: object = DEFAULT,
+    explainers: Sequence[str] | Mapping[str, Explainer] = ("occlusion", "gradient_x_input", "attention"),
+    students: Sequence[str | Mapping[str, Any]] = (),
+    channels: Sequence[str | Mapping[str, Any]] = (),
+    *,
+    exam: object = None,
+    sizes: Sequence[int] = (100,),
+    subsets: int = 5,
+    share: float = 0.1,
+    controls: bool = True,
+    precision: float | None = None,
+    seed: int = 0,
+    out: str | Path = "runs/simulation",
+    progress: bool = True,
+) -> Taught:
+    """Grade explainers by teaching: what do their explanations add to students who learn to imitate the model?
+
+    Students see explanations only while they learn. Each kind is taught without them, with those of every explainer,
+    and with controls that explain nothing, on the same texts. What an earlier call into the same folder found is not
+    done again.
+
+    Args:
+        data: texts to teach: anything ``didact.data.load.load_data`` takes.
+        model: the teacher: anything ``load_model`` takes.
+        explainers: names, or explainers by label.
+        students: names, or tables with "student", "label" and settings; see ``didact list students``. Two cheap kinds
+            when not given: ridge and a small bilstm_attention.
+        channels: how explanations reach students, likewise, with a "weight"; all that fit when not given.
+        exam: texts to ask about; cut from ``data`` when not given.
+        sizes: numbers of texts a student learns from.
+        subsets: students of a kind, each with texts of its own; of a round where ``precision`` is given.
+        share: of the words that is told.
+        controls: whether to teach random, trivial, label-leak and shuffled hints too.
+        precision: go on with further students until the gains' 95 % intervals reach so far to each side.
+        seed: of texts, students and controls.
+        out: folder of the run.
+        progress: show a bar on work over two seconds.
+
+    Example:
+        >>> import didact
+        >>> found = didact.simulate("corpus", explainers=["lime", "attention"], students=["ridge"])  # doctest: +SKIP
+        >>> print(found.answers[0])  # doctest: +SKIP
+    """
+    from didact.data.load import load_data
+    from didact.experiments.simulating.prepare import prepare
+    from didact.experiments.simulating.recipe import Recipe
+    from didact.experiments.simulating.result import Taught
+    from didact.experiments.simulating.runner import Hall, run
+
+    adapter = _model(model)
+    recipe: dict[str, Any] = {
+        "name": Path(out).name,
+        "model": {"source": adapter.name},
+        **({"students": list(students)} if students else {}),
+        "channels": list(channels),
+        "hints": [{"share": share}],
+        "sizes": list(sizes),
+        "subsets": subsets,
+        "precision": precision,
+        "seed": seed,
+    }
+    made = explainers if isinstance(explainers, Mapping) else None
+    if made is None:
+        recipe["explainers"] = list(explainers)
+    if not controls:
+        recipe["controls"] = []
+    if isinstance(data, str):
+        recipe["data"] = {"source": data}
+    given = {
+        "data": None if isinstance(data, str) else load_data(data),
+        "exam": exam if exam is None else load_data(exam),
+    }
+    with _progress(progress):
+        experiment = prepare(Recipe.from_dict(recipe, "simulate"), model=adapter, explainers=made, **given)
+        found = Taught(run(experiment, Hall(Path(out), command="didact.simulate")))
+    found.report()
+    return found
 
 
 def train_l2e(

@@ -21,10 +21,10 @@ def presets_table() -> list[str]:
         row(
             f"`{preset.name}`",
             preset.task,
-            ", ".join(preset.labels),
+            ", ".join(preset.labels) or "–",
             ", ".join(preset.splits),
             preset.rationales or "–",
-            f"`{preset.hub}`",
+            f"`{preset.hub}`" if preset.hub else "–",
             preset.reference,
         )
         for preset in PRESETS.values()

@@ -54,7 +54,7 @@ def test_masks_and_passages_of_pairs() -> None:
     pair = {"premise": "a man sleeps", "hypothesis": "he wakes"}
     expected = (Span(6, 12), Span(3, 8, 1))
     # The third word of the first text and the second of the second: a run does not cross from text to text.
-    for rationale in ([0, 0, 1, 0, 1], [[6, 12], [3, 8, 1]], ["sleeps", "wakes"]):
+    for rationale in ([0, 0, 1, 0, 1], [[6, 12], [3, 8, 1]], ["sleeps", "wakes"], [[[6, 12], [3, 8]]]):
         (found,) = load_data([pair | {"rationale": rationale}])
         assert found.rationale == expected
     (both,) = load_data([pair | {"rationale": [0, 0, 1, 1, 0]}])

@@ -7,6 +7,9 @@ from types import ModuleType
 
 import pytest
 
+from didact.simulation.base import CHANNELS, STUDENTS
+from didact.simulation.controls import CONTROLS
+
 REPO = Path(__file__).resolve().parents[2]
 
 
@@ -29,13 +32,27 @@ def test_the_table_of_metrics_is_up_to_date() -> None:
     assert written == script("make_docs").metrics_page(), "run: python scripts/make_docs.py --table"
 
 
-@pytest.mark.parametrize(("page", "blocks"), [("README.md", 3), ("docs/grading.md", 1), ("docs/learned.md", 1)])
+@pytest.mark.parametrize(
+    ("page", "blocks"),
+    [("README.md", 3), ("docs/grading.md", 1), ("docs/learned.md", 1), ("docs/simulability.md", 1)],
+)
 def test_the_python_of_the_docs_runs(page: str, blocks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     found = re.findall(r"```python\n(.*?)```", (REPO / page).read_text(encoding="utf-8"), re.DOTALL)
     assert len(found) == blocks
     for block in found:
         exec(compile(block, page, "exec"), {})
+
+
+def test_every_student_channel_and_control_is_described() -> None:
+    page = (REPO / "docs" / "simulability.md").read_text(encoding="utf-8")
+    for card in STUDENTS.cards():
+        reach = ", ".join(f"`{name}`" for name in sorted(card.channels))
+        assert f"| `{card.name}` | {card.summary} | {reach} |" in page
+    for card in CHANNELS.cards():
+        summary = card.summary.replace("|", "\\|")  # a bar would end the cell
+        assert f"| `{card.name}` | {summary} |" in page
+    assert all(f"| `{name}` |" in page for name in CONTROLS)
 
 
 def test_every_link_in_the_docs_leads_somewhere() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from didact.experiments import charts
-from didact.experiments.charts import Caption, Point, Series
+from didact.experiments.charts import Bar, Caption, Point, Series
 from didact.render.colour import DARK, LIGHT, contrast
 
 CAPTION = Caption("key", "Title <b>", "What & why", "x", "y")
@@ -108,3 +108,36 @@ def test_line_colours_are_readable_on_their_page() -> None:
         colours = re.findall(r"#[0-9a-f]{6}", rules)
         assert len(colours) == charts.COLOURS
         assert min(contrast(colour, palette.page) for colour in colours) >= 4.5
+
+
+def test_intervals_stand_in_groups_round_a_line_at_zero() -> None:
+    groups = {
+        "first": [Bar("a", 2.0, 1.0, 3.0, "+2"), Bar(NASTY, -1.0, -2.0, 0.5, control=True)],
+        "second": [Bar("none", float("nan"), float("nan"), float("nan")), Bar("b", 1.0, float("nan"), float("nan"))],
+    }
+    tree = svg(charts.forest(groups, CAPTION))
+    dots = {str(dot.get("class")): float(dot.get("cx", "")) for dot in tree.iter("circle")}
+    assert len(list(tree.iter("circle"))) == 3  # what is not known has a name and no dot
+    zero = next(
+        float(line.get("d", "M0 ")[1:].split()[0]) for line in tree.iter("path") if line.get("class") == "whisker"
+    )
+    assert dots["dot control"] < zero < dots["dot"]
+    whiskers = [line.get("d", "") for line in tree.iter("path") if line.get("class") == "whisker"]
+    assert len(whiskers) == 1 + 2
+    named = [text.text for text in tree.iter("text")]
+    assert {"first", "second", "a", "b", "none", "+2"} <= set(named)
+
+
+def test_lines_may_run_along_a_logarithmic_axis() -> None:
+    series = Series("a", [1.0, 10.0, 100.0], [0.0, 1.0, 2.0], [0.0, 0.5, 1.5], [0.5, 1.5, 2.5])
+    (line,) = svg(charts.curves([series], CAPTION, percent=False)).iter("polyline")
+    xs = [float(point.split(",")[0]) for point in line.get("points", "").split()]
+    assert xs[1] - xs[0] == pytest.approx(xs[2] - xs[1], abs=0.2)
+
+
+def test_a_chart_can_be_a_file_of_its_own() -> None:
+    drawn = charts.standalone(charts.forest({"g": [Bar("a", 1.0, 0.0, 2.0)]}, CAPTION), ".didact{--text:#000}")
+    tree = Tree.fromstring(drawn)
+    assert tree.tag == "{http://www.w3.org/2000/svg}svg"
+    assert "--text:#000" in drawn
+    assert tree.get("viewBox")

@@ -197,6 +197,28 @@ def test_the_best_of_several_initialisations_is_kept_and_all_are_told(plain: Fit
     assert without_time(fitted.runs[0].history) == without_time(plain.runs[0].history)
 
 
+def test_two_trainings_from_one_seed_have_equal_weights(plain: Fitted) -> None:
+    torch.rand(5)  # what was drawn before does not matter
+    assert_equal(plain, fit(Lookup(), LOSS, TRAIN, VALIDATION, QUICK))
+
+
+def test_weights_that_are_not_trained_are_the_same_in_every_initialisation() -> None:
+    shape = Lookup()
+    with torch.no_grad():
+        shape.weight.weight[:, 0] = torch.from_numpy(WORTH)
+    shape.weight.requires_grad_(False)
+    seen: list[Tensor] = []
+
+    def monitor(now: Shape) -> float:
+        seen.append(now.get_parameter("weight.weight").clone())
+        return 0.0
+
+    config = dataclasses.replace(QUICK, epochs=1, initialisations=3)
+    fit(shape, LOSS, TRAIN, VALIDATION, config, monitor=monitor)
+    assert len(seen) == 3
+    assert all(torch.equal(table, shape.weight.weight) for table in seen)
+
+
 def test_fresh_labels_come_each_epoch() -> None:
     asked: list[int] = []
 

@@ -6,19 +6,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from didact.attribution.lime import Lime
 from didact.attribution.occlusion import Occlusion
 from didact.attribution.random import Random
 from didact.errors import FormatError, InputError, ParameterError, UnknownNameError
 from didact.models.load import load_model
+from didact.models.text import TextModel
 from didact.progress import listening
 from didact.protocols import Model
 from didact.store.parts import Parts
 from didact.testing.tiny import keyword_predict
 from didact.trained.explainer import LearnedExplainer
-from didact.trained.presets import comparable, fidelity, train_l2e
+from didact.trained.presets import comparable, fidelity, top_weight, train_l2e
+from didact.trained.shapes.scorer import Scorer
+from didact.trained.signals.base import Signal
 from didact.trained.signals.distil import Labelling, Ranking
+from didact.types import Explanation, Floats
 
 LABELS = ("negative", "positive")
 WORDS = ("wonderful", "warm", "good", "dull", "worse", "avoid", "film", "plot", "acting", "the", "a", "with", "saw")
@@ -177,6 +182,51 @@ def test_the_seed_decides(model: Model, folder: Path) -> None:
     assert made[0].parameters != made[2].parameters
 
 
+def test_top_weight_by_hand(model: Model, trained: LearnedExplainer) -> None:
+    """Of 4 words 2 are on top: the student's top two have 1 + 3 of at most 3 + 2; of the other text, all of 5."""
+    first, second = Occlusion().explain(model, ["film plot acting the", "a with"])
+    taught = [dataclasses.replace(first, scores=(1.0, 3.0, -1.0, 2.0)), dataclasses.replace(second, scores=(5.0, 0.0))]
+
+    class Says(Signal):
+        name, outputs, settings, signed = "says", 1, {}, False  # type: ignore[assignment] # plain values do
+
+        def targets(self, explanation: Explanation) -> Floats:
+            raise NotImplementedError
+
+        def loss(self, *given: Any) -> torch.Tensor:
+            raise NotImplementedError
+
+        def scores(self, outputs: torch.Tensor) -> torch.Tensor:
+            return torch.tensor([[7.0, 8.0, 0.0, 1.0], [2.0, 1.0, 9.0, 9.0]])[: len(outputs), : outputs.shape[1]]
+
+    samples = [(trained.shape.read(one.units, 1, one.prediction), one.array) for one in taught]
+    assert top_weight(Says(), samples, taught)(trained.shape) == pytest.approx((4 / 5 + 1) / 2)
+
+
+@pytest.mark.parametrize("signal", ["ranking", "labelling"])
+def test_epochs_may_be_chosen_by_what_the_top_units_weigh(model: Model, folder: Path, signal: str) -> None:
+    settings = {**SMALL, "signal": signal, "choose": "top_weight"}
+    made = train_l2e(model, texts(300), Occlusion(), parts=Parts(folder / "parts"), **settings)
+    assert made.about.scores["top-k IoU"] > 0.6
+
+
+def test_kept_embeddings_are_the_explained_models_under_one_matrix(tmp_path: Path) -> None:
+    embedded = load_model("default", device="cpu")
+    assert isinstance(embedded, TextModel)
+    settings = {**SMALL, "epochs": 2, "reading": "tokens", "embeddings": "kept"}
+    made = train_l2e(embedded, texts(40), Occlusion(), **settings)
+    assert isinstance(made.shape, Scorer)
+    assert made.shape.config.table is None  # folded: what is saved is no larger than with embeddings of its own
+    known = embedded.hf.get_input_embeddings().weight.detach().double()
+    found = made.shape.embedding.weight.detach()[2 : 2 + len(known)].double()
+    centred = known - known.mean(0)
+    solved = centred @ torch.linalg.lstsq(centred, found).solution
+    torch.testing.assert_close(solved, found, rtol=0, atol=1e-4 * float(found.abs().max()))
+    made.save_pretrained(tmp_path)
+    again = LearnedExplainer.from_pretrained(tmp_path, device="cpu")
+    assert again.explain(embedded, ["a warm film"])[0].scores == made.explain(embedded, ["a warm film"])[0].scores
+
+
 def test_few_texts_leave_out_doubt(model: Model) -> None:
     made = train_l2e(model, texts(20), Occlusion(), **{**SMALL, "epochs": 1})
     assert made.doubt is None
@@ -192,6 +242,10 @@ def test_few_texts_leave_out_doubt(model: Model) -> None:
         (texts(9), {"validation": 0.6, "held_out": 0.4}, ParameterError, "leave something to train on"),
         (texts(9), {"signal_settings": {"classes": 5}}, ParameterError, "ranking has no such setting"),
         (texts(9), {"fresh": True}, ParameterError, "occlusion has no seed"),
+        (texts(9), {"choose": "best"}, ParameterError, "choose of l2e must be 'loss' or 'top_weight', got 'best'"),
+        (texts(9), {"embeddings": "first"}, ParameterError, "embeddings of l2e must be 'own' or 'kept', got 'first'"),
+        (texts(9), {"embeddings": "kept"}, ParameterError, "use reading='tokens'"),
+        (texts(9), {"embeddings": "kept", "reading": "tokens"}, ParameterError, "no embeddings to keep"),
     ],
 )
 def test_mistakes_are_told(

@@ -40,6 +40,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "pairs": {"pairs": True, "positions": "sinusoidal"},
     "pairs, heads, window": {"pairs": True, "conditional": "heads", "window": 2, "positions": "learned"},
     "teachers": {"teachers": 3, "positions": "learned"},
+    "table": {"table": 24, "positions": "learned"},
 }
 
 
@@ -236,6 +237,56 @@ def test_the_first_weights_are_those_of_the_paper_and_of_the_seed() -> None:
     assert not torch.equal(other.output.weight, shape.output.weight)
 
 
+def test_embeddings_of_another_size_come_out_as_wide_as_the_others() -> None:
+    shape = Scorer(ScorerConfig(labels=LABELS, width=64, table=256), Vocabulary([str(i) for i in range(5000)]))
+    assert shape.turn is not None
+    assert shape.embedding.weight.shape[1] == 256
+    assert shape.turn(shape.embedding.weight[1:]).std().item() == pytest.approx(64**-0.5, rel=0.05)
+
+
+@pytest.mark.parametrize("changes", [{}, {"pairs": True, "positions": "learned", "teachers": 2}])
+def test_folded_it_gives_the_same_numbers_without_the_matrix(changes: dict[str, Any]) -> None:
+    shape = scorer(table=24, reading="tokens", **changes)
+    folded = shape.folded()
+    assert folded.config == dataclasses.replace(shape.config, table=None)
+    assert not any(name.startswith("turn") for name, _ in folded.named_parameters())
+    for ours, theirs in zip(run(shape, items_of(shape)), run(folded, items_of(folded)), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+    assert folded.folded() is folded
+
+
+@pytest.mark.parametrize("table", [None, 12, 24])
+def test_inherited_embeddings_keep_what_is_near(table: int | None) -> None:
+    """Rows that vary along three directions only lie alike after turning, whether to 12, 16 or 24 numbers."""
+    shape = scorer(table=table, reading="tokens")
+    rows = torch.randn(shape.reader.size - 2, 3, generator=torch.Generator().manual_seed(1)).double()
+    wide = rows @ torch.linalg.qr(torch.randn(20, 20, generator=torch.Generator().manual_seed(2)).double())[0][:3]
+    own = shape.embedding.weight.detach().clone()
+    shape.inherit(wide)
+    table_now = shape.embedding.weight.detach()
+    inherited = table_now[2 : shape.reader.size, :20]
+    near, before = torch.cdist(inherited, inherited), torch.cdist(rows, rows)
+    torch.testing.assert_close(near / near.max(), before / before.max(), rtol=0, atol=1e-5)
+    assert torch.equal(table_now[shape.reader.size :], own[shape.reader.size :])  # labels
+    assert not shape.embedding.weight.requires_grad
+    shape.inherit(wide, keep=False)
+    assert shape.embedding.weight.requires_grad
+
+
+def test_a_matrix_begins_with_the_embeddings_that_the_width_alone_would_have() -> None:
+    narrow, wide = scorer(reading="tokens"), scorer(reading="tokens", table=24)
+    rows = torch.randn(narrow.reader.size - 2, 24, generator=torch.Generator().manual_seed(1))
+    narrow.inherit(rows)
+    wide.inherit(rows)
+    ours, theirs = wide.folded().embedding.weight, narrow.embedding.weight
+    torch.testing.assert_close(ours[2 : len(rows) + 2], theirs[2 : len(rows) + 2], rtol=0, atol=1e-6)
+
+
+def test_a_scorer_of_words_inherits_nothing() -> None:
+    with pytest.raises(ParameterError, match="has no tokens to inherit"):
+        scorer().inherit(torch.zeros(3, 4))
+
+
 @pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
 def test_settings_reading_and_weights_make_the_same_scorer_again(changes: dict[str, Any], tmp_path: Path) -> None:
     shape = scorer(**changes)
@@ -267,6 +318,7 @@ def test_it_learns_with_every_part() -> None:
         ({"width": 18}, "width of a scorer must be a multiple of its 4 heads, got 18"),
         ({"blocks": 0}, "blocks of a scorer must be at least 1"),
         ({"window": 0}, "window of a scorer must be at least 1"),
+        ({"table": 0}, "table of a scorer must be at least 1"),
         ({"positions": "rotary"}, "positions of a scorer must be one of"),
         ({"conditional": "no"}, "conditional of a scorer must be one of"),
         ({"reading": "bytes"}, "reading of a scorer must be one of"),

@@ -8,14 +8,15 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from didact.cli import compare, demo, evaluate, explain, listing, report, reproduce, run, train
+from didact.cli import compare, demo, evaluate, explain, listing, report, reproduce, run, simulate, train
 from didact.errors import DidactError
 
-COMMANDS = (explain, compare, evaluate, train, run, report, reproduce, listing, demo)
+COMMANDS = (explain, compare, evaluate, simulate, train, run, report, reproduce, listing, demo)
 EPILOG = """examples:
   didact explain "A warm, funny and wonderful film."
   didact compare "Not bad at all." --methods lime,kernel_shap,integrated_gradients
   didact evaluate --data reviews.jsonl --methods lime,kernel_shap,integrated_gradients
+  didact simulate --data reviews.jsonl --explainers lime,attention --students ridge
   didact train l2e --data reviews.jsonl --teacher lime --out runs/my-explainer
   didact list methods
   didact demo

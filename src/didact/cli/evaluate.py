@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> None:
 def _recipe(options: argparse.Namespace) -> Recipe:
     from didact.experiments.recipe import Recipe
 
-    settings = _settings(options.set)
+    settings = shared.parse_owned(options.set, "lime.samples=200")
     model = {
         "source": options.model,
         "inputs": options.inputs,
@@ -104,17 +104,6 @@ def _chosen(text: str, words: Sequence[str], key: str, settings: dict[str, dict[
         return text
     names = [name.strip() for name in text.split(",") if name.strip()]
     return [{key: name, **settings.pop(name, {})} for name in names]
-
-
-def _settings(pairs: Sequence[str]) -> dict[str, dict[str, object]]:
-    """``lime.samples=200`` -> {"lime": {"samples": 200}}."""
-    found: dict[str, dict[str, object]] = {}
-    for name, value in shared.parse_settings(pairs).items():
-        owner, dot, setting = name.partition(".")
-        if not dot:
-            raise ParameterError(f"--set takes NAME.SETTING=VALUE, such as lime.samples=200; got {name!r}")
-        found.setdefault(owner, {})[setting] = value
-    return found
 
 
 def _seeds(text: str) -> list[int]:

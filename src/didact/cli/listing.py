@@ -6,11 +6,13 @@ import argparse
 import json
 
 NAME = "list"
-HELP = "List the registered methods and metrics, the models that can be explained, or the data sets known by name."
+HELP = "List methods, metrics, students and channels, the models that can be explained, or data sets known by name."
 EXAMPLES = """examples:
   didact list methods
   didact list methods --format json
   didact list metrics
+  didact list students
+  didact list channels
   didact list models
   didact list data
 """
@@ -25,6 +27,8 @@ MODELS = (
 SHOWN = {
     "methods": ("name", "family", "needs", "cost", "summary"),
     "metrics": ("name", "family", "better", "needs", "summary"),
+    "students": ("name", "family", "tasks", "channels", "summary"),
+    "channels": ("name", "tasks", "summary"),
     "models": ("model", "what"),
     "data": ("name", "task", "splits", "rationales", "from"),
 }
@@ -39,7 +43,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print a table, or JSON."""
-    rows = {"methods": _methods, "metrics": _metrics, "models": _models, "data": _data}[options.what]()
+    makers = {
+        "methods": _methods,
+        "metrics": _metrics,
+        "students": _students,
+        "channels": _channels,
+        "models": _models,
+        "data": _data,
+    }
+    rows = makers[options.what]()
     if options.format == "json":
         print(json.dumps(rows, indent=2))
         return
@@ -68,6 +80,19 @@ def _metrics() -> list[dict[str, object]]:
     return [card.to_dict() | {"better": words[card.higher_is_better]} for card in METRICS.cards()]
 
 
+def _students() -> list[dict[str, object]]:
+    from didact.simulation.base import STUDENTS
+
+    return [vars(card) | {"tasks": sorted(card.tasks), "channels": sorted(card.channels)} for card in STUDENTS.cards()]
+
+
+def _channels() -> list[dict[str, object]]:
+    from didact.simulation.base import CHANNELS
+
+    plain = [vars(card) | {"tasks": sorted(card.tasks)} for card in CHANNELS.cards()]
+    return [{name: value for name, value in card.items() if name != "channels"} for card in plain]
+
+
 def _models() -> list[dict[str, object]]:
     return [dict(zip(SHOWN["models"], row, strict=True)) for row in MODELS]
 
@@ -76,7 +101,10 @@ def _data() -> list[dict[str, object]]:
     """The presets, with the folder where one is found on this machine and the Hub's id otherwise."""
     from didact.data.presets import PRESETS
 
-    rows = [preset.to_dict() | {"from": str(preset.folder() or f"hub:{preset.hub}")} for preset in PRESETS.values()]
+    rows = [
+        preset.to_dict() | {"from": str(preset.folder() or (f"hub:{preset.hub}" if preset.hub else "not found"))}
+        for preset in PRESETS.values()
+    ]
     planted: dict[str, object] = {
         "name": "corpus",
         "task": "opinion of a generated review",

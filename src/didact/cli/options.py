@@ -135,6 +135,17 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, object]:
     return settings
 
 
+def parse_owned(pairs: Sequence[str], like: str) -> dict[str, dict[str, object]]:
+    """``lime.samples=200`` -> {"lime": {"samples": 200}}; ``like`` is an example for the message."""
+    found: dict[str, dict[str, object]] = {}
+    for name, value in parse_settings(pairs).items():
+        owner, dot, setting = name.partition(".")
+        if not dot:
+            raise ParameterError(f"--set takes NAME.SETTING=VALUE, such as {like}; got {name!r}")
+        found.setdefault(owner, {})[setting] = value
+    return found
+
+
 def write(explanations: Sequence[Explanation], options: argparse.Namespace) -> None:
     """Show or save explanations as the command line asks."""
     from didact.render.formats import render

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ EXAMPLES = """examples:
   didact report runs/sst2
   didact report runs/sst2 --format html,csv --examples 6
   didact report runs/movies --metric rationale_auc
+  didact report runs/simulation
 """
 WIDTH = 26
 """Characters that a metric takes in the terminal: a mean, a mark and an interval."""
@@ -50,6 +52,11 @@ def run(options: argparse.Namespace) -> None:
         raise ParameterError(f"--examples must be at least 0, got {options.examples}")
     from rich.console import Console
 
+    if _is_simulation(options.folder):
+        from didact.cli import taught
+
+        taught.report(options.folder, formats if options.format != ",".join(FORMATS) else None, Console())
+        return
     from didact.experiments.report import find_in, write
 
     findings = find_in(options.folder, metric=options.metric, examples=options.examples)
@@ -57,6 +64,13 @@ def run(options: argparse.Namespace) -> None:
     show(findings, Console())
     for path in written:
         print(path)
+
+
+def _is_simulation(folder: Path) -> bool:
+    try:
+        return bool(json.loads((folder / "manifest.json").read_text(encoding="utf-8")).get("kind") == "simulability")
+    except (OSError, ValueError):
+        return False
 
 
 def show(findings: Findings, console: Console) -> None:

@@ -66,6 +66,37 @@ def load_data(
     return Dataset(found.name, name, tuple(sample(examples, limit, seed)), labels or _named(examples))
 
 
+def load_rows(source: str | Path | Sequence[Any] | Any, split: str | None = None) -> Rows:
+    """The rows of a published split before they are read as examples, for data with more fields than an example has.
+
+    Args:
+        source: as for ``load_data``.
+        split: one split; chosen as ``load_data`` does unless given.
+    """
+    found = _open(source)
+    name = _chosen(found, split)
+    if name not in found.splits:
+        raise InputError(f"{found.name}: give one published split ({', '.join(found.splits)}), got {split!r}")
+    return Rows(found.name, name, found.splits[name]().rows, found.preset.fields if found.preset else {})
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of one split and how to read them.
+
+    Attributes:
+        name: of the source.
+        split: of the split.
+        rows: each with where it stands.
+        fields: a preset's columns.
+    """
+
+    name: str
+    split: str
+    rows: Iterable[Row]
+    fields: Fields
+
+
 @dataclass(frozen=True)
 class Table:
     """The rows of one split.
@@ -142,6 +173,11 @@ def _named_source(name: str) -> Source:
 
 def _preset(preset: Preset) -> Source:
     folder = preset.folder()
+    if folder is None and not preset.hub:
+        raise InputError(
+            f"{preset.name} is not on the Hub: put a file per split ({', '.join(preset.splits)}) into "
+            f"$DIDACT_DATA/{preset.name}"
+        )
     try:
         found = _on_hub(preset.hub, preset.name) if folder is None else _on_disk(folder)
     except InputError as problem:

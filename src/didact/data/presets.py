@@ -20,7 +20,8 @@ class Preset:
         task: what is classified.
         labels: names of the classes by number.
         splits: splits as published.
-        hub: id on the Hugging Face Hub, as OWNER/NAME, OWNER/NAME:CONFIG, with @REVISION where one is needed.
+        hub: id on the Hugging Face Hub, as OWNER/NAME, OWNER/NAME:CONFIG, with @REVISION where one is needed; empty
+            where it is not there.
         fields: columns that differ from the usual ones, here or on the Hub.
         parts: further splits, cut from the published ones as papers do.
         rationales: what people marked, in words; empty when nothing.
@@ -126,11 +127,25 @@ _ALL = (
             "l2e_train": Slice("train+validation", 360, 1_800, f"{_L2E}, the other 1,440 (the paper counts 1,432)"),
             "l2e_validation": Slice("train+validation", 0, 160, f"{_L2E}, 160 of the 1,800 annotated in 2007"),
             "l2e_test": Slice("train+validation", 160, 360, f"{_L2E}, 200 of the 1,800 annotated in 2007"),
+            "student_train": Slice("train", 400, 1_600, "1,200, the most that Pruthi et al. 2022 teach"),
+            "student_test": Slice("train", 0, 400, "the other 400; an exam is this with validation and test"),
         },
         rationales="passages that speak for the label",
         notes="train+validation are the 1,800 reviews annotated in 2007; the release ends the spans of test one token "
         "early; a folder has them mended and that is the default, "
         'fields={"rationale": "rationales"} reads them as released; the Hub has quotations, which are looked up',
+    ),
+    Preset(
+        "qed",
+        "answer to a question, in a passage",
+        (),
+        ("train", "dev"),
+        "",
+        "Lamm et al. 2021 (QED)",
+        fields={"text": "question", "text_pair": "passage", "rationale": "alignments"},
+        rationales="phrases of the question and the passage that mean the same",
+        notes="answers and links are read by didact.data.questions.load_questions; a question whose answer needs "
+        "several sentences has no links",
     ),
     Preset(
         "rotten_tomatoes",

@@ -7,20 +7,24 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import groupby
+from typing import TypeGuard
 
 from didact.data.alignment import align
 from didact.errors import FormatError
 from didact.types import Example, Span
 
-FORMS = "a list of [start, end] or [start, end, field], a list of 0 and 1 for each token, or a list of quoted passages"
+FORMS = (
+    "a list of [start, end] or [start, end, field], a list of links [[start, end], [start, end]] from the text to its "
+    "pair, a list of 0 and 1 for each token, or a list of quoted passages"
+)
 
 
 def read_rationale(value: object, example: Example, tokens: Sequence[str] | None = None) -> tuple[Span, ...]:
     """The spans that one person marked.
 
     Args:
-        value: spans (numbers of characters), a mask with one 0 or 1 per token, or passages as they stand in the text;
-            or any of these as JSON text, as in a CSV cell.
+        value: spans (numbers of characters), links of a span of the text with one of its pair, a mask with one 0 or 1
+            per token, or passages as they stand in the text; or any of these as JSON text, as in a CSV cell.
         example: the texts it is about; a mask of a pair goes on from the first text to the second.
         tokens: the tokens a mask counts; words between blanks unless given.
     """
@@ -31,8 +35,18 @@ def read_rationale(value: object, example: Example, tokens: Sequence[str] | None
     if all(isinstance(part, str) for part in value):
         return tuple(_passage(part, example) for part in value)
     if all(isinstance(part, Sequence) for part in value):
-        return tuple(_span(part, example) for part in value)
+        return tuple(
+            span for part in value for span in (read_link(part, example) if _is_link(part) else (_span(part, example),))
+        )
     return _from_mask(value, example, tokens)
+
+
+def read_link(part: object, example: Example) -> tuple[Span, Span]:
+    """A phrase of the text and one of its pair that belong together."""
+    if not _is_link(part):
+        raise FormatError(f"a link is [[start, end], [start, end]], in the text and in its pair; got {part!r:.60}")
+    first, second = part
+    return _span([*first, 0], example), _span([*second, 1], example)
 
 
 def read_annotators(
@@ -77,6 +91,14 @@ def _from_cell(text: str) -> object:
         return json.loads(text)
     except json.JSONDecodeError:
         raise FormatError(f"must be {FORMS}, as JSON where it is text; got {text!r:.60}") from None
+
+
+def _is_link(part: object) -> TypeGuard[Sequence[Sequence[object]]]:
+    return _is_list(part) and len(part) == 2 and all(_is_list(one) and len(one) == 2 for one in part)
+
+
+def _is_list(value: object) -> TypeGuard[Sequence[object]]:
+    return isinstance(value, Sequence) and not isinstance(value, str)
 
 
 def _span(part: Sequence[object], example: Example) -> Span:

@@ -6,8 +6,8 @@ A chart is drawn for a page that defines the variables of ``didact.render.style`
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from html import escape
 
 from didact.render.pieces import printable
@@ -43,6 +43,18 @@ class Series:
     ys: Sequence[float]
     low: Sequence[float]
     high: Sequence[float]
+    control: bool = False
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One row of intervals; ``told`` stands at its end."""
+
+    name: str
+    middle: float
+    low: float
+    high: float
+    told: str = ""
     control: bool = False
 
 
@@ -91,17 +103,57 @@ def pareto(points: Sequence[tuple[float, float]], sign: int) -> list[bool]:
     ]
 
 
-def curves(series: Sequence[Series], caption: Caption) -> str:
-    """Lines with bands and a legend beside them; the first ``COLOURS`` real ones in colour."""
+def curves(series: Sequence[Series], caption: Caption, *, percent: bool = True) -> str:
+    """Lines with bands and a legend beside them; the first ``COLOURS`` real ones in colour.
+
+    The horizontal axis goes from 0 to 100 %, or else on a logarithmic scale as far as the points do.
+    """
     xs = _Axis(0.0, 100.0, tuple(float(x) for x in range(0, 101, 20)), _LEFT, WIDTH - _RIGHT)
+    if not percent:
+        xs = replace(_log_axis([x for each in series for x in each.xs]), end=WIDTH - _RIGHT)
     ys = _axis([value for each in series for value in (*each.low, *each.high)])
     order = [each for each in series if not each.control]
     colour = {each.name: number for number, each in enumerate(order[:COLOURS])}
     bands = [_band(each, xs, ys, colour[each.name]) for each in order[:COLOURS]]
-    lines = [_line(each, xs, ys, colour.get(each.name)) for each in reversed(series)]
+    lines = [_line(each, xs, ys, colour.get(each.name), " %" if percent else "") for each in reversed(series)]
     legend = [_legend(each, colour, xs.end + 14, _TOP + 6 + 15.0 * row) for row, each in enumerate(series)]
     room = max(HEIGHT, _TOP + 15.0 * len(series))
     return _chart(caption, _frame(xs, ys, caption) + "".join([*bands, *lines, *legend]), height=room)
+
+
+def forest(groups: Mapping[str, Sequence[Bar]], caption: Caption) -> str:
+    """Intervals one below the other, in groups with a heading, and a line at zero."""
+    bars = [bar for group in groups.values() for bar in group]
+    ends = [end for bar in bars for end in (bar.low, bar.high, bar.middle) if math.isfinite(end)]
+    ticks = _axis([0.0, *ends]).ticks
+    left, right = 200.0, 150.0
+    xs = _Axis(ticks[0], ticks[-1], ticks, left, WIDTH - right)
+    rows: list[str] = []
+    y = 8.0
+    for name, group in groups.items():
+        rows.append(f'<text class="on-front" x="4" y="{y + 14:.1f}">{_short(name, 90)}</text>')
+        y += 24
+        for bar in group:
+            rows.append(_interval(bar, xs, y + 9))
+            y += 18
+        y += 10
+    grid = "".join(
+        f'<path class="grid" d="M{xs.place(tick):.1f} 4V{y:.1f}"/>'
+        f'<text class="tick" x="{xs.place(tick):.1f}" y="{y + 16:.1f}" text-anchor="middle">{_tick(tick)}</text>'
+        for tick in ticks
+    )
+    zero = f'<path class="whisker" d="M{xs.place(0.0):.1f} 4V{y:.1f}"/>'
+    middle = (xs.begin + xs.end) / 2
+    below = f'<text class="faint" x="{middle:.1f}" y="{y + 34:.1f}" text-anchor="middle">{_text(caption.x)}</text>'
+    return _chart(caption, grid + zero + "".join(rows) + below, height=y + 42)
+
+
+def standalone(chart: str, style_sheet: str) -> str:
+    """A chart as a file of its own; ``style_sheet`` defines the page's colours."""
+    head, _, rest = chart.removeprefix('<div class="chart">').removesuffix("</div>").partition(">")
+    inner = rest.removesuffix("</svg>")
+    name = head.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg" class="didact" font-size="12"', 1)
+    return f'{name}><style>{style_sheet}\n{style()}</style><g class="chart">{inner}</g></svg>\n'
 
 
 def heat(labels: Sequence[str], values: Floats, caption: Caption, *, digits: int = 2) -> str:
@@ -263,16 +315,33 @@ def _fits(
     )
 
 
+def _interval(bar: Bar, xs: _Axis, y: float) -> str:
+    kind = " control" if bar.control else ""
+    text = "faint" if bar.control else ""
+    label = (
+        f'<text class="{text}" x="{xs.begin - 12:.1f}" y="{y + 4:.1f}" text-anchor="end">{_short(bar.name, 28)}</text>'
+    )
+    end = f'<text class="faint" x="{xs.end + 12:.1f}" y="{y + 4:.1f}">{_short(bar.told, 24)}</text>'
+    if not math.isfinite(bar.middle):
+        return label + end
+    whisker = ""
+    if math.isfinite(bar.low + bar.high):
+        whisker = f'<path class="whisker" d="M{xs.place(bar.low):.1f} {y:.1f}H{xs.place(bar.high):.1f}"/>'
+    told = f"{bar.name}: {bar.middle:.3g} [{bar.low:.3g}, {bar.high:.3g}]"
+    dot = f'<circle class="dot{kind}" cx="{xs.place(bar.middle):.1f}" cy="{y:.1f}" r="4"/>'
+    return f"<g><title>{_text(told)}</title>{whisker}{dot}</g>{label}{end}"
+
+
 def _band(series: Series, xs: _Axis, ys: _Axis, number: int) -> str:
     upper = [f"{xs.place(x):.1f},{ys.place(y):.1f}" for x, y in zip(series.xs, series.high, strict=True)]
     lower = [f"{xs.place(x):.1f},{ys.place(y):.1f}" for x, y in zip(series.xs, series.low, strict=True)]
     return f'<polygon class="band s{number}" points="{" ".join(upper + lower[::-1])}"/>'
 
 
-def _line(series: Series, xs: _Axis, ys: _Axis, number: int | None) -> str:
+def _line(series: Series, xs: _Axis, ys: _Axis, number: int | None, unit: str) -> str:
     at = " ".join(f"{xs.place(x):.1f},{ys.place(y):.1f}" for x, y in zip(series.xs, series.ys, strict=True))
     kind = "control" if series.control else "rest" if number is None else f"line s{number}"
-    told = ", ".join(f"{x:g} %: {y:.3g}" for x, y in zip(series.xs, series.ys, strict=True))
+    told = ", ".join(f"{x:.4g}{unit}: {y:.3g}" for x, y in zip(series.xs, series.ys, strict=True))
     return f'<polyline class="{kind}" points="{at}"><title>{_text(series.name)}: {told}</title></polyline>'
 
 

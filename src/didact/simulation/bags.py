@@ -189,7 +189,8 @@ class Subset:
         shares = self._shares(hints)
         sums = np.bincount(self._rows, shares, minlength=len(self.lessons))
         says = sums > 0
-        shares = shares * (self._sizes / np.where(says, sums, 1.0))[self._rows]
+        with np.errstate(invalid="ignore"):  # a weight that is not finite spoils its student, who is then reported
+            shares = shares * (self._sizes / np.where(says, sums, 1.0))[self._rows]
         kept = says[self._rows] & (self._occurring >= 0)
         columns = self._occurring[kept]
         given = np.bincount(columns, shares[kept], minlength=self.width)

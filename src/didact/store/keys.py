@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from didact.protocols import Explainer, Model
 from didact.provenance import content_hash, versions
@@ -11,6 +12,10 @@ from didact.types import Example
 
 FORMAT = 1
 """Raised when parts written by an earlier version must not be used any more."""
+
+RECENT = 50_000
+_READ: WeakKeyDictionary[Model, dict[Example, str]] = WeakKeyDictionary()
+"""Readings by model: several explainers explain the same texts, and reading a text takes milliseconds."""
 
 
 def origin(model: Model) -> list[str]:
@@ -25,10 +30,13 @@ def identity(explainer: Explainer) -> list[Any]:
 
 def readings(model: Model, examples: Sequence[Example]) -> list[str]:
     """Per example a hash of its text, label and rationale, and of what the model reads of it."""
-    return [
-        content_hash([example.to_dict(), [vars(span) for span in units.spans]])
-        for example, units in zip(examples, model.units(examples), strict=True)
-    ]
+    known = _READ.setdefault(model, {})
+    if len(known) + len(examples) > RECENT:
+        known.clear()
+    fresh = [example for example in dict.fromkeys(examples) if example not in known]
+    for example, units in zip(fresh, model.units(fresh), strict=True):
+        known[example] = content_hash([example.to_dict(), [vars(span) for span in units.spans]])
+    return [known[example] for example in examples]
 
 
 def explanations(model: Model, explainer: Explainer, read: Sequence[str], targets: Sequence[Any] | None = None) -> str:

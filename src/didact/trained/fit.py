@@ -529,7 +529,7 @@ def _optimizer(shape: nn.Module, config: FitConfig) -> torch.optim.Optimizer:
 
 
 def _initialised(shape: Shape, number: int) -> Shape:
-    """A copy of the shape; from the second on, one with first weights of its own."""
+    """A copy of the shape; from the second on, one with first weights of its own but for those that are not trained."""
     if number == 0:
         return copy.deepcopy(shape)
     settings = shape.settings
@@ -538,6 +538,10 @@ def _initialised(shape: Shape, number: int) -> Shape:
     with tempfile.TemporaryDirectory() as name:
         shape.save_reading(Path(name))
         made = type(shape).from_settings({**settings, "seed": settings["seed"] + number}, Path(name))
+    kept = {name: weight for name, weight in shape.named_parameters() if not weight.requires_grad}
+    made.load_state_dict(kept, strict=False)
+    for name in kept:
+        made.get_parameter(name).requires_grad_(False)
     return made.to(next(shape.parameters()).device)
 
 

@@ -8,10 +8,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
+from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
+from torch import Tensor
 
 from didact.attribution.base import ATTRIBUTIONS
 from didact.data.dataset import Dataset
@@ -26,6 +28,7 @@ from didact.trained import doubt, signals
 from didact.trained.collect import CHUNK, collect, fresh
 from didact.trained.explainer import About, LearnedExplainer
 from didact.trained.fit import FitConfig, Fitted, Sample, Source, fit
+from didact.trained.shapes.base import Shape
 from didact.trained.shapes.scorer import Positions, Reading, Scorer, ScorerConfig
 from didact.trained.signals.base import Signal
 from didact.trained.signals.distil import averaged
@@ -52,9 +55,12 @@ class L2E:
         dropout: of the network.
         positions: "none" as published, "sinusoidal" or "learned".
         reading: "words" of a vocabulary, or "tokens" of the explained model.
+        embeddings: of what is read: "own", random at first and trained, or, of tokens, "kept": the explained model's,
+            which know something about rare words too; a matrix that turns them to the width is learned.
         window: how many words each one sees to either side; all when not given.
         min_count: rarer words are unknown ones.
         epochs: at most so many.
+        choose: the epoch that is kept has the lowest "loss" on the validation texts, or the highest ``top_weight``.
         learning_rate: its largest value.
         initialisations: train so many times and keep the best.
         seed: decides the split, the first weights and the training.
@@ -72,9 +78,11 @@ class L2E:
     dropout: float = 0.0
     positions: Positions = "none"
     reading: Reading = "words"
+    embeddings: Literal["own", "kept"] = "own"
     window: int | None = None
     min_count: int = 2
     epochs: int = 10
+    choose: Literal["loss", "top_weight"] = "loss"
     learning_rate: float = 5e-4
     initialisations: int = 1
     seed: int = 0
@@ -87,6 +95,12 @@ class L2E:
         signals.get(self.signal)
         if self.teachers not in ("average", "apart"):
             raise ParameterError(f"teachers of l2e must be 'average' or 'apart', got {self.teachers!r}")
+        if self.choose not in ("loss", "top_weight"):
+            raise ParameterError(f"choose of l2e must be 'loss' or 'top_weight', got {self.choose!r}")
+        if self.embeddings not in ("own", "kept"):
+            raise ParameterError(f"embeddings of l2e must be 'own' or 'kept', got {self.embeddings!r}")
+        if self.embeddings == "kept" and self.reading != "tokens":
+            raise ParameterError("embeddings='kept' are those of the explained model's tokens; use reading='tokens'")
 
     @property
     def training(self) -> FitConfig:
@@ -151,6 +165,36 @@ def fidelity(learned: Sequence[Explanation], taught: Sequence[Explanation], sign
         "kendall": np.array([kendall(ours, theirs) for ours, theirs in pairs]),
         "top-k IoU": np.array([_iou(ours, theirs) for ours, theirs in pairs]),
     }
+
+
+def top_weight(
+    signal: Signal, samples: Sequence[Sample], taught: Sequence[Explanation], rows: int = 64
+) -> Callable[[Shape], float]:
+    """A monitor for ``fit``: how much of the teacher's weight the units have that the student puts on top.
+
+    The teacher's weights summed over the student's top 30 % of a text's units, divided by their sum over the teacher's
+    own, mean over texts. It still rises when the loss on validation texts rises again, because a network that grows too
+    sure of its classes may go on to order units better.
+
+    Args:
+        signal: makes scores of what the shape gives.
+        samples: validation texts as the shape reads them.
+        taught: the teacher's explanations of the same texts.
+        rows: texts of a batch.
+    """
+    wanted = [comparable(one, signal) for one in taught]
+
+    def measure(shape: Shape) -> float:
+        device = next(shape.parameters()).device
+        found: list[float] = []
+        for start in range(0, len(samples), rows):
+            batch = shape.collate([item for item, _ in samples[start : start + rows]])
+            outputs = shape({name: column.to(device) for name, column in batch.items()})
+            scores = signal.scores(outputs.float()).double().cpu().numpy()
+            found += [_share(ours, theirs) for ours, theirs in zip(scores, wanted[start : start + rows], strict=True)]
+        return float(np.nanmean(found))
+
+    return measure
 
 
 def comparable(explanation: Explanation, signal: Signal) -> Floats:
@@ -300,12 +344,15 @@ class _Lesson:
     def learn(self, folder: Path | None, data: str) -> LearnedExplainer:
         """Collect, train, measure."""
         train, validation, held_out = self.train, self.validation, self.held_out
+        samples = self._samples(validation)
+        taught = [one for one in (chain(*validation) if self._apart else self._taught(validation)) if len(one.units)]
         fitted = fit(
             self.scorer,
             self.signal,
             self._source(train),
-            self._samples(validation),
+            samples,
             self.config.training,
+            monitor=top_weight(self.signal, samples, taught) if self.config.choose == "top_weight" else None,
             folder=folder,
         )
         about = About.of(
@@ -317,7 +364,7 @@ class _Lesson:
             data=data,
             data_hash=fitted.data_hash,
         )
-        explainer = LearnedExplainer(fitted.shape.cpu(), self.signal, about)
+        explainer = LearnedExplainer(cast("Scorer", fitted.shape).cpu().folded(), self.signal, about)
         measured = self._measured(explainer, fitted, validation, held_out)
         return LearnedExplainer(explainer.shape, self.signal, dataclasses.replace(about, **measured))
 
@@ -345,10 +392,12 @@ class _Lesson:
     @cached_property
     def scorer(self) -> Scorer:
         config = self.config
+        known = self._embeddings if config.embeddings == "kept" else None
         made = ScorerConfig(
             labels=self.model.labels,
             outputs=self.signal.outputs,
             width=config.width,
+            table=None if known is None else known.shape[1],
             blocks=config.blocks,
             dropout=config.dropout,
             positions=config.positions,
@@ -358,9 +407,19 @@ class _Lesson:
             seed=config.seed,
         )
         tokenizer = self.model.tokenizer if isinstance(self.model, TextModel) else None
-        return Scorer.for_texts(
+        scorer = Scorer.for_texts(
             [one.units for one in self.train[0]], made, tokenizer=tokenizer, min_count=config.min_count
         )
+        if known is not None:
+            scorer.inherit(known)
+        return scorer
+
+    @property
+    def _embeddings(self) -> Tensor:
+        """The explained model's: (tokens, size)."""
+        if not isinstance(self.model, TextModel):
+            raise ParameterError(f"{self.model.name} shows no embeddings to keep; use embeddings='own'")
+        return cast("Tensor", self.model.hf.get_input_embeddings().weight).detach()
 
     @property
     def level(self) -> Level:
@@ -463,6 +522,13 @@ def _iou(ours: Floats, theirs: Floats) -> float:
     k = int(np.ceil(TOP * len(ours)))
     first, second = (set(np.argsort(-scores, kind="stable")[:k].tolist()) for scores in (ours, theirs))
     return len(first & second) / len(first | second)
+
+
+def _share(ours: Floats, theirs: Floats) -> float:
+    """Weight of the units that ours put on top, of the most that so many can have; NaN where that is not above 0."""
+    k = int(np.ceil(TOP * len(theirs)))
+    most = float(np.sort(theirs)[-k:].sum())
+    return float(theirs[np.argsort(-ours[: len(theirs)], kind="stable")[:k]].sum()) / most if most > 0 else np.nan
 
 
 def _seconds(labels: Sequence[Sequence[Explanation]]) -> float:

@@ -12,7 +12,8 @@ from typing import Any
 from didact.errors import FormatError, InputError, ParameterError
 from didact.experiments.reproduce import protocol
 from didact.experiments.reproduce.grades import Versus, gather, spread, versus
-from didact.experiments.reproduce.published import FIGURES, REFERENCE, SPEED, TABLES, Cell, Table
+from didact.experiments.reproduce.printed import shown
+from didact.experiments.reproduce.published import FIGURES, REFERENCE, SPEED, TABLES, Table
 from didact.store import records as record_store
 from didact.types import Floats
 
@@ -158,7 +159,7 @@ def _line(printed: Table, results: Results, columns: Sequence[_Column], teacher:
     cells = []
     published = printed.rows.get(teacher, {}).get(who, (None,) * len(columns))
     for column, cell in zip(columns, published, strict=True):
-        cells += [_shown(cell), _measured(results, column, teacher, who)]
+        cells += [shown(cell), _measured(results, column, teacher, who)]
     return f"| {teacher} | {who} | {' | '.join(cells)} |"
 
 
@@ -176,10 +177,6 @@ def _measured(results: Results, column: _Column, teacher: str, who: str) -> str:
     test = results.tests.get((column.data, metric, label, teacher))
     mark = "*" if who == "L2E" and test is not None and test.adjusted < ALPHA else ""
     return _number(mean * column.scale, half * column.scale) + mark
-
-
-def _shown(cell: Cell) -> str:
-    return "–" if cell is None else f"{cell[0]:g}" if cell[1] is None else f"{cell[0]:g} ± {cell[1]:g}"
 
 
 def _number(mean: float, half: float) -> str:

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from didact.experiments.reproduce.printed import Cell
+from didact.experiments.reproduce.printed import cells as printed_cells
+
 REFERENCE = "Situ et al. 2021"
 
-Cell = tuple[float, float | None] | None
 Rows = Mapping[str, Mapping[str, tuple[Cell, ...]]]
 
 
@@ -35,21 +37,12 @@ class Table:
     unit: str = ""
 
 
-def _cells(text: str) -> tuple[Cell, ...]:
-    """``"3.69±1.2 - 81"`` -> ((3.69, 1.2), None, (81.0, None))."""
-    found: list[Cell] = []
-    for word in text.split():
-        mean, _, half = word.partition("±")
-        found.append(None if word == "-" else (float(mean), float(half) if half else None))
-    return tuple(found)
-
-
 def _rows(text: str) -> dict[str, dict[str, tuple[Cell, ...]]]:
     """Lines such as ``lime A 1 2 3``, by teacher and who."""
     found: dict[str, dict[str, tuple[Cell, ...]]] = {}
     for line in text.strip().splitlines():
         teacher, who, rest = line.split(maxsplit=2)
-        found.setdefault(teacher, {})[who] = _cells(rest)
+        found.setdefault(teacher, {})[who] = printed_cells(rest)
     return found
 
 

@@ -1,4 +1,4 @@
-"""From a recipe to an experiment: teacher, lessons, exam, explainers, students and channels, checked before any work."""
+"""From a recipe to an experiment: teacher, lessons, exam, explainers, students and channels, loaded and checked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from didact.attribution.base import ATTRIBUTIONS, check_needs
 from didact.data.dataset import Dataset
 from didact.data.load import CORPUS, load_data
 from didact.data.questions import Question, load_questions
-from didact.data.sampling import shuffled
+from didact.data.sampling import sample, shuffled
 from didact.errors import InputError, ParameterError
 from didact.experiments.recipe import Entry
 from didact.experiments.simulating.recipe import Recipe, every_channel
@@ -26,6 +26,9 @@ from didact.types import Example
 HUMAN = "human"
 EXAM = 1_000
 """Texts of the exam where it is cut from the data: so many, at most a third."""
+
+GENERATED = 300
+"""Texts of the exam where they are generated."""
 
 USUAL = {
     "imdb": ("student_train", "student_test"),
@@ -91,11 +94,11 @@ def prepare(
     """
     if recipe.task == "span":
         return _of_questions(recipe)
-    pool, asked = _texts(recipe, data, exam)
+    pool, asked = texts(recipe, data, exam)
     if recipe.teacher == HUMAN:
         return _of_people(recipe, pool, asked)
     teacher = model if model is not None else load_model(**recipe.model)
-    made = dict(explainers) if explainers is not None else _explainers(recipe.explainers)
+    made = dict(explainers) if explainers is not None else configured(recipe.explainers)
     for explainer in made.values():
         check_needs(explainer.card, teacher)
     taught, exam_lessons = (lessons(teacher, some.examples) for some in (pool, asked))
@@ -119,21 +122,29 @@ def prepare(
     )
 
 
-def _texts(recipe: Recipe, data: Dataset | None, exam: Dataset | None) -> tuple[Dataset, Dataset]:
+def texts(recipe: Recipe, data: Dataset | None = None, exam: Dataset | None = None) -> tuple[Dataset, Dataset]:
     """The pool and the exam; a text that is in both is not taught."""
     given, asked = dict(recipe.data), dict(recipe.exam)
     if data is None and not asked and exam is None and given.get("source") in USUAL and "split" not in given:
         given["split"], split = USUAL[given["source"]]
         asked = {"source": given["source"], "split": split}
-    pool = data if data is not None else load_data(**given)
+    generated = data is None and given.get("source") == CORPUS
+    if generated and exam is None and not asked:
+        asked = {"limit": GENERATED, "seed": int(given.get("seed", 0)) + 1}
+    if generated:
+        given.setdefault("limit", 2 * max(recipe.sizes))
     if exam is None and asked:
-        exam = load_data(**({"source": given.get("source")} | asked))
-    elif exam is None and data is None and given.get("source") == CORPUS:
-        exam = load_data(CORPUS, limit=EXAM, seed=int(given.get("seed", 0)) + 1)
-    if exam is None:
-        order = shuffled(pool.examples, "exam")
+        exam = load_data(**{"source": given.get("source"), **asked})
+    if exam is None:  # cut from the same data, so its limit counts what is left
+        limit, seed = given.pop("limit", None), int(given.get("seed", 0))
+        whole = data if data is not None else load_data(**given)
+        order = shuffled(whole.examples, "exam")
         first = min(EXAM, len(order) // 3)
-        exam = Dataset(pool.name, f"{pool.split}, held out", tuple(order[:first]), pool.labels)
+        exam = Dataset(whole.name, f"{whole.split}, held out", tuple(order[:first]), whole.labels)
+        rest = sample(order[first:], limit if data is None else None, seed)
+        pool = Dataset(whole.name, whole.split, tuple(rest), whole.labels)
+    else:
+        pool = data if data is not None else load_data(**given)
     known = {example.fingerprint for example in exam}
     kept = [example for example in pool if example.fingerprint not in known]
     if not kept or not exam.examples:
@@ -204,7 +215,8 @@ def _class(example: Example, labels: Sequence[str], source: str) -> int:
     return labels.index(str(example.label))
 
 
-def _explainers(given: Sequence[Entry]) -> dict[str, Explainer]:
+def configured(given: Sequence[Entry]) -> dict[str, Explainer]:
+    """Explainers by label."""
     return {one.label: ATTRIBUTIONS.get(one.name).configured(**one.settings) for one in given}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -20,8 +20,13 @@ from didact.simulation.simulability import Plan
 KIND = "simulability"
 Teacher = Literal["model", "human"]
 
-STUDENTS = (Entry("transformer", "transformer"), Entry("bilstm_attention", "bilstm_attention"), Entry("ridge", "ridge"))
-EXPLAINERS = (Entry("integrated_gradients", "integrated_gradients"), Entry("occlusion", "occlusion"))
+STUDENTS = (
+    Entry("ridge", "ridge"),
+    Entry("bilstm_attention", "bilstm_attention", {"embedding": 64, "hidden": 64}),
+)
+"""The students of a recipe that names none: cheap enough for a laptop."""
+
+EXPLAINERS = tuple(Entry(name, name) for name in ("occlusion", "gradient_x_input", "attention"))
 
 _ENTRIES = {"explainers": "method", "students": "student", "channels": "channel", "metrics": "metric"}
 _TABLES = ("model", "data", "exam")
@@ -46,15 +51,15 @@ class Recipe:
             explained by what people marked.
         task: "span" for questions about a passage; otherwise the teacher's labels decide.
         model: "source" (anything ``load_model`` reads from a string) and options of ``load_model``.
-        data: of the pool: "source" and options of ``load_data``, for questions of ``load_questions``.
+        data: of the pool: "source" and options of ``load_data``, for questions of ``load_questions``; "limit" counts
+            the texts of the pool, and is twice the most taught for generated ones.
         exam: of the exam, likewise; cut from ``data`` when not given.
         explainers: whose explanations are told.
         students: kinds of students with their settings.
         channels: ways to tell them, with settings and a "weight"; all that fit when empty.
         hints: formats; with several, every explainer is told in each.
         noise: probabilities that a marked unit is lost; with several, everything is told with each.
-        controls: hints that explain nothing, made from the first explainer's in the first format; only their channels'
-            weights are theirs.
+        controls: hints that explain nothing, as large as the first explainer's in the first format.
         metrics: metrics of explanations whose ranking is compared with the students'.
         sizes: numbers of lessons.
         subsets: students of a kind, each with lessons of its own; see ``Plan`` for these and the following.

@@ -23,8 +23,8 @@ from didact.types import Example, Floats
 PENALTIES: Floats = 10.0 ** np.arange(-3.0, 3.01, 0.25)
 """What is tried where no penalty is given."""
 
-CELLS = 16_000_000
-"""Numbers in the kernels of the students that are solved together (128 MB)."""
+CELLS = {"cpu": 1_000_000, "cuda": 64_000_000}
+"""Numbers in the kernels of students that are solved together: on the CPU what fits its caches."""
 
 
 class View(Protocol):
@@ -92,11 +92,12 @@ class Ridge(Student):
         targets = _targets(pool, lab)
         penalties = PENALTIES if self.penalty is None else np.array([self.penalty])
         outcomes: dict[int, Outcome] = {}
-        for chunk in _chunks(courses, lab.together):
-            views = [features.view(courses[place], _prior(lab)) for place in chunk]
-            wanted = torch.stack([targets[torch.from_numpy(courses[place].lessons)] for place in chunk])
-            found = _solved(views, wanted.to(lab.device), penalties, lab)
-            outcomes.update(zip(chunk, found, strict=True))
+        for chunk in _chunks(courses, lab):
+            taken = [courses[place] for place in chunk]
+            views = [features.view(course, _prior(lab)) for course in taken]
+            wanted = torch.stack([targets[torch.from_numpy(course.lessons)] for course in taken]).to(lab.device)
+            sound = torch.tensor([_has_sound_hints(course) for course in taken], device=lab.device)
+            outcomes.update(zip(chunk, _solved(views, wanted, sound, penalties, lab), strict=True))
         return [outcomes[place] for place in range(len(courses))]
 
     def _features(self, pool: Sequence[Example], exam: Sequence[Example], device: str) -> Features:
@@ -171,7 +172,7 @@ def _prior(lab: Lab) -> Prior | None:
     return lab.channel if isinstance(lab.channel, Prior) else None
 
 
-def _chunks(courses: Sequence[Course], together: int | None) -> Iterator[list[int]]:
+def _chunks(courses: Sequence[Course], lab: Lab) -> Iterator[list[int]]:
     """Courses of equal length that are solved together, those on the same lessons beside each other."""
     empty = [place for place, course in enumerate(courses) if not len(course.lessons)]
     if empty:
@@ -180,23 +181,33 @@ def _chunks(courses: Sequence[Course], together: int | None) -> Iterator[list[in
     start = 0
     while start < len(order):
         size = len(courses[order[start]].lessons)
-        most = together or max(1, CELLS // size**2)
+        most = lab.together or max(1, CELLS[lab.device.partition(":")[0]] // size**2)
         chunk = [place for place in order[start : start + most] if len(courses[place].lessons) == size]
         yield chunk
         start += len(chunk)
 
 
-def _solved(views: Sequence[View], targets: Tensor, penalties: Floats, lab: Lab) -> list[Outcome]:
+def _has_sound_hints(course: Course) -> bool:
+    if course.weight == 0:
+        return True
+    return all(bool(np.isfinite(hint.weights).all()) for hint in course.hints if hint is not None)
+
+
+def _solved(views: Sequence[View], targets: Tensor, sound: Tensor, penalties: Floats, lab: Lab) -> list[Outcome]:
     """Outcomes of students with equally many lessons; those whose numbers are not finite do not spoil the others."""
     kernels = torch.stack([view.kernel() for view in views])
-    sound = kernels.isfinite().all(2).all(1) & targets.isfinite().all(2).all(1)
+    sound = sound & kernels.isfinite().all(2).all(1) & targets.isfinite().all(2).all(1)
     kernels, targets = (torch.where(sound[:, None, None], given, 0.0) for given in (kernels, targets))
     found = fit(kernels, targets, penalties)
     outcomes = []
     for place, view in enumerate(views):
         answers = (view.answers(found.duals[place]) + found.offsets[place]).cpu().numpy()
         details = {"penalty": float(found.penalties[place]), "leave_one_out_error": float(found.errors[place])}
-        trouble = None if sound[place] else "the weights of its hints or the teacher's numbers are not finite"
+        trouble = (
+            None
+            if sound[place]
+            else "weights of its hints, or what became of them, or the teacher's numbers are not finite"
+        )
         outcomes.append(Outcome(_said(answers, lab), trouble, details))
     return outcomes
 

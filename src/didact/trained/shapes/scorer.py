@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from didact.errors import FormatError, InputError, ParameterError
 from didact.trained.shapes._attention import Sight
 from didact.trained.shapes.base import Batch, Item, Shape
-from didact.trained.shapes.vocabulary import PAD, READERS, Pieces, Reader, Vocabulary
+from didact.trained.shapes.vocabulary import PAD, READERS, UNKNOWN, Pieces, Reader, Vocabulary
 from didact.types import Prediction, Units
 
 if TYPE_CHECKING:
@@ -42,7 +42,9 @@ class ScorerConfig:
     Args:
         labels: names of the explained model's outputs.
         outputs: numbers per word that the signal asks for.
-        width: size of an embedding.
+        width: size of a hidden state.
+        table: size of an embedding where it is not the width: a learned matrix then turns embeddings to the width. For
+            embeddings of a wider model that are kept as they are; ``folded`` takes the matrix out after training.
         inner: size inside the feed-forward part; four times the width when not given.
         heads: attention heads per block; they divide the width.
         blocks: how many blocks.
@@ -63,6 +65,7 @@ class ScorerConfig:
     labels: tuple[str, ...]
     outputs: int = 1
     width: int = 128
+    table: int | None = None
     inner: int | None = None
     heads: int = 4
     blocks: int = 4
@@ -79,8 +82,8 @@ class ScorerConfig:
         object.__setattr__(self, "labels", tuple(self.labels))
         for name in ("outputs", "width", "heads", "blocks"):
             _at_least(name, getattr(self, name), 1)
-        _at_least("inner", 1 if self.inner is None else self.inner, 1)
-        _at_least("window", 1 if self.window is None else self.window, 1)
+        for name in ("table", "inner", "window"):
+            _at_least(name, 1 if getattr(self, name) is None else getattr(self, name), 1)
         _at_least("teachers", self.teachers, 0)
         for name, allowed in (("positions", Positions), ("conditional", Conditional), ("reading", Reading)):
             if getattr(self, name) not in get_args(allowed):
@@ -122,11 +125,13 @@ class Scorer(Shape):
         ends = config.conditional == "ends"
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
-            self.embedding = _embedding(self._labels + (len(config.labels) if ends else 0), config.width)
+            numbers = self._labels + (len(config.labels) if ends else 0)
+            self.embedding = _embedding(numbers, config.table or config.width)
             self.places = _embedding(LEARNED_PLACES, config.width) if config.positions == "learned" else None
             self.second = _embedding(2, config.width) if config.pairs else None
             self.blocks = nn.ModuleList(_Block(config) for _ in range(config.blocks))
             self.output = _linear(config.width, config.outputs * (1 if ends else len(config.labels)))
+            self.turn = None if config.table is None else _turn(config.table, config.width)
         self.dropout = nn.Dropout(config.dropout)
 
     @classmethod
@@ -157,6 +162,43 @@ class Scorer(Shape):
             reader = Pieces(tokenizer)
         pairs = config.pairs or any(unit.example.text_pair is not None for unit in units)
         return cls(dataclasses.replace(config, pairs=pairs), reader)
+
+    def inherit(self, rows: Tensor, *, keep: bool = True) -> None:
+        """Give the tokens another model's embeddings (tokens, size), turned to as many main directions as fit.
+
+        Words that no training text has then lie near words that they have something in common with. Kept ones are not
+        trained; embeddings of what is no token, such as labels, are as they were drawn. A matrix that turns embeddings
+        to the width takes the first directions at first, and learns what the others are good for.
+
+        Args:
+            rows: embeddings of the tokenizer's tokens, in its order.
+            keep: whether to leave them as they are in training.
+        """
+        if self.config.reading != "tokens":
+            raise ParameterError("a scorer of words has no tokens to inherit embeddings for; use reading='tokens'")
+        size, first = self.embedding.embedding_dim, UNKNOWN + 1  # the reader counts tokens from here on
+        with torch.no_grad():
+            rows = rows.float().cpu()
+            centred = rows - rows.mean(0)
+            _, _, directions = torch.linalg.svd(centred.T @ centred)
+            turned = centred @ directions[:size].T
+            turned = turned / turned.std() * size**-0.5  # as wide as the random ones
+            count = min(len(turned), self.reader.size - first)
+            self.embedding.weight[first : first + count, : turned.shape[1]] = turned[:count].to(self.embedding.weight)
+            if self.turn is not None:
+                nn.init.eye_(self.turn.weight)
+                self.turn.weight *= self.config.width**-0.5 / turned[:, : self.config.width].std()
+        self.embedding.weight.requires_grad_(not keep)
+
+    def folded(self) -> Self:
+        """The same scorer with the matrix of ``table`` multiplied into the embeddings: smaller, and a step less."""
+        if self.turn is None:
+            return self
+        made = type(self)(dataclasses.replace(self.config, table=None), self.reader)
+        weights = {name: weight for name, weight in self.state_dict().items() if not name.startswith("turn.")}
+        weights["embedding.weight"] = self.turn(self.embedding.weight).detach()
+        made.to(self.embedding.weight).load_state_dict(weights)
+        return made.train(self.training)
 
     @property
     def outputs(self) -> int:
@@ -271,7 +313,7 @@ class Scorer(Shape):
         return torch.stack(tags, dim=1) if tags else None
 
     def _embed(self, ids: Tensor, batch: Batch, first: int) -> Tensor:
-        hidden = self.embedding(ids)
+        hidden = self.embedding(ids) if self.turn is None else self.turn(self.embedding(ids))
         if self.second is not None:
             hidden = hidden + F.pad(self.second(batch["second"]), (0, 0, first, 0))
         if self.places is not None:
@@ -344,6 +386,13 @@ def _embedding(size: int, width: int) -> nn.Embedding:
     nn.init.normal_(made.weight, std=width**-0.5)
     with torch.no_grad():
         made.weight[0] = 0
+    return made
+
+
+def _turn(size: int, width: int) -> nn.Linear:
+    """From embeddings of one size to the width: rows from N(0, 1 / size) come out as from N(0, 1 / width)."""
+    made = nn.Linear(size, width, bias=False)
+    nn.init.normal_(made.weight, std=width**-0.5)
     return made
 
 

@@ -1,0 +1,163 @@
+"""``didact simulate``: grade explainers by how well they teach students to imitate the model."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from didact.cli import options as shared
+from didact.cli import taught
+from didact.errors import ParameterError
+
+if TYPE_CHECKING:
+    from didact.experiments.simulating.recipe import Recipe
+
+NAME = "simulate"
+HELP = "Grade explainers by teaching: what do their explanations add to students who learn to imitate the model?"
+EXAMPLES = """examples:
+  didact simulate
+  didact simulate --model ./my-model --data reviews.jsonl --explainers lime,attention --students ridge --sizes 500
+  didact simulate --data imdb --explainers lime,attention --students transformer,bilstm_attention \\
+      --set transformer.model=./minilm --sizes 500,2000 --out runs/imdb --truncate
+  didact simulate --channels attention --weight attention=5 --share 0.2 --precision 0.01
+  didact simulate --explainers integrated_gradients --bits 1,2,4 --students ridge
+
+Students are told nothing, what explainers say, or what controls say that explain nothing; the exam is taken without
+hints. Explanations and students are kept in OUT/parts: a run that was stopped goes on when the same command is given
+again, and another explainer costs only what is new. 'didact list students' and 'didact list channels' list both.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's own options."""
+    shared.add_model(parser)
+    group = parser.add_argument_group("data")
+    group.add_argument(
+        "--data",
+        default="corpus",
+        metavar="DATA",
+        help="texts to teach: a file, a folder, a preset ('didact list data') or a Hub id (default: made-up reviews)",
+    )
+    group.add_argument("--split", help="which split (default: the students' part of a preset that has one)")
+    group.add_argument(
+        "--limit",
+        type=int,
+        metavar="N",
+        help="at most so many texts to draw lessons from (default: twice the most taught)",
+    )
+    group.add_argument("--exam", metavar="DATA", help="texts to ask about (default: held out from --data)")
+    group.add_argument("--exam-split", metavar="SPLIT", help="of the exam")
+    group.add_argument("--exam-limit", type=int, metavar="N", help="at most so many texts to ask about")
+    group = parser.add_argument_group("teaching")
+    group.add_argument(
+        "--explainers", metavar="A,B", help="whose explanations (default: occlusion,gradient_x_input,attention)"
+    )
+    group.add_argument(
+        "--students", metavar="A,B", help="kinds of students (default: ridge and a small bilstm_attention)"
+    )
+    group.add_argument("--channels", metavar="A,B", help="how explanations reach them (default: all that fit)")
+    group.add_argument("--sizes", default="100", metavar="A,B", help="lessons of a student (default: 100)")
+    group.add_argument("--subsets", type=int, default=5, metavar="N", help="students of a kind (default: 5)")
+    group.add_argument("--share", default="0.1", metavar="A,B", help="share of the words that is told (default: 0.1)")
+    group.add_argument("--bits", metavar="A,B", help="tell weights of all words, rounded to so many bits, instead")
+    group.add_argument("--no-controls", action="store_true", help="do not teach what explains nothing")
+    group.add_argument(
+        "--precision", type=float, metavar="X", help="go on until gains are known to ± X (0.01: a point)"
+    )
+    group.add_argument("--weight", action="append", default=[], metavar="CHANNEL=X", help="of a channel (default: 1)")
+    group.add_argument(
+        "--set",
+        metavar="NAME.SETTING=VALUE",
+        action="append",
+        default=[],
+        help="a setting of an explainer, a student or a channel; may be repeated",
+    )
+    group.add_argument("--seed", type=int, default=0, help="of lessons, students and controls (default: 0)")
+    group = parser.add_argument_group("output")
+    group.add_argument("--name", default="simulation", help="of the run (default: simulation)")
+    group.add_argument("--out", type=Path, metavar="DIR", help="folder of the run (default: runs/NAME)")
+    shared.add_store(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Make the recipe, run it and report."""
+    taught.carry_out(_recipe(options), options.out, options.store, options.device, _command(options))
+
+
+def _recipe(options: argparse.Namespace) -> Recipe:
+    from didact.experiments.simulating.prepare import USUAL
+    from didact.experiments.simulating.recipe import Recipe
+
+    settings = shared.parse_owned(options.set, "transformer.epochs=3")
+    for channel, weight in shared.parse_settings(options.weight).items():
+        settings.setdefault(channel, {})["weight"] = weight
+    sizes = _numbers(options.sizes, "--sizes", int)
+    model = {
+        "source": options.model,
+        "inputs": options.inputs,
+        "device": options.device,
+        "max_length": options.max_length,
+        "max_truncated": 1.0 if options.truncate else 0.5,
+    }
+    limit = options.limit or 2 * max(sizes)
+    split, exam = options.split, {"source": options.exam, "split": options.exam_split, "limit": options.exam_limit}
+    if split is None and not any(exam.values()) and options.data in USUAL:
+        split, exam["split"] = USUAL[options.data]
+    if any(exam.values()) and exam["source"] is None:
+        exam["source"] = options.data
+        exam["seed"] = 1 if options.data == "corpus" else None
+    recipe: dict[str, Any] = {
+        "name": options.name,
+        "model": model,
+        "data": {"source": options.data, "split": split, "limit": limit},
+        "exam": exam,
+        "explainers": _chosen(options.explainers, "method", settings),
+        "students": _chosen(options.students, "student", settings),
+        "channels": _chosen(options.channels, "channel", settings),
+        "hints": _formats(options),
+        "sizes": sizes,
+        "subsets": options.subsets,
+        "precision": options.precision,
+        "seed": options.seed,
+        "controls": [] if options.no_controls else None,
+    }
+    if settings:
+        raise ParameterError(
+            f"--set and --weight name {', '.join(sorted(settings))}, which --explainers, --students and --channels do "
+            "not list"
+        )
+    for name in ("model", "data", "exam"):
+        recipe[name] = {key: value for key, value in recipe[name].items() if value is not None}
+    if not recipe["exam"]:
+        del recipe["exam"]
+    return Recipe.from_dict({key: value for key, value in recipe.items() if value is not None}, "command line")
+
+
+def _chosen(text: str | None, key: str, settings: dict[str, dict[str, object]]) -> list[Any] | None:
+    """Names with their settings; None where nothing was said."""
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    return [{key: name, **settings.pop(name, {})} for name in names]
+
+
+def _formats(options: argparse.Namespace) -> list[dict[str, Any]]:
+    if options.bits is not None:
+        return [{"kind": "dense", "bits": bits} for bits in _numbers(options.bits, "--bits", int)]
+    return [{"share": share} for share in _numbers(options.share, "--share", float)]
+
+
+def _numbers(text: str, option: str, kind: type[int] | type[float]) -> list[Any]:
+    try:
+        return [kind(part) for part in text.split(",")]
+    except ValueError:
+        raise ParameterError(f"{option} takes numbers with commas between them, got {text!r}") from None
+
+
+def _command(options: argparse.Namespace) -> str:
+    given = [f"--data {options.data}", f"--sizes {options.sizes}", f"--subsets {options.subsets}"]
+    for name in ("explainers", "students", "channels", "bits"):
+        given += [f"--{name} {getattr(options, name)}"] if getattr(options, name) else []
+    given += [f"--set {pair}" for pair in options.set] + [f"--weight {pair}" for pair in options.weight]
+    return f"didact simulate {' '.join(given)}"

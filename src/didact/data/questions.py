@@ -1,0 +1,121 @@
+"""Questions about a passage: the answers, and the phrases of both that mean the same where people linked them.
+
+A row has a question, a passage (or context), ``answers`` and perhaps ``alignments`` (or ``links``):
+
+    {"question": "who wrote it", "passage": "Ann wrote it .", "answers": [{"text": "Ann", "start": 0}],
+     "alignments": [[[10, 12], [10, 12]]]}
+
+Answers may also be written as SQuAD does: {"text": ["Ann"], "answer_start": [0]}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from didact.data.load import load_rows
+from didact.data.rationales import read_link
+from didact.data.rows import Reader
+from didact.data.sampling import sample
+from didact.errors import FormatError, InputError
+from didact.types import Example, Span
+
+LINKS = ("alignments", "links")
+"""Columns that are looked for."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question, where its passage answers it, and what people linked.
+
+    Attributes:
+        example: the question as its text and the passage as its pair; the rationale is all that is linked.
+        answers: places in the passage (field 1), any of which is right.
+        links: phrases that mean the same, of the question (field 0) and of the passage (field 1).
+    """
+
+    example: Example
+    answers: tuple[Span, ...]
+    links: tuple[tuple[Span, Span], ...] = ()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The answers as written."""
+        return tuple(self.example.fields[1][span.start : span.end] for span in self.answers)
+
+
+def load_questions(
+    source: str | Path | Sequence[Any] = "qed",
+    *,
+    split: str | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    linked: bool = False,
+) -> list[Question]:
+    """Load questions with their answers and links.
+
+    Args:
+        source: as for ``load_data``: a file, a folder, a preset ("qed"), a Hub id, or a list of rows.
+        split: one published split.
+        limit: at most so many; seed and texts alone decide which.
+        seed: of the choice.
+        linked: leave out questions without links.
+
+    Example:
+        >>> row = {"question": "who wrote it", "passage": "Ann wrote it .", "answers": [{"text": "Ann", "start": 0}]}
+        >>> load_questions([row])[0].texts
+        ('Ann',)
+    """
+    rows = load_rows(source, split)
+    reader = Reader(
+        {}, (), rows.fields or {"text": "question", "text_pair": ("passage", "context"), "rationale": LINKS}
+    )
+    found = [_question(row, where, reader) for where, row in rows.rows]
+    kept = {id(one.example): one for one in found if one.links or not linked}
+    if not kept:
+        raise InputError(f"{rows.name} holds no question{' with links' if linked and found else ''}")
+    return [kept[id(example)] for example in sample([one.example for one in kept.values()], limit, seed)]
+
+
+def _question(row: Mapping[str, Any] | Example, where: str, reader: Reader) -> Question:
+    if isinstance(row, Example):
+        raise InputError(f"{where}: an example has no answers; give rows with 'question', 'passage' and 'answers'")
+    (example,) = reader.read([(where, row)], where)
+    if example.text_pair is None:
+        raise FormatError(f"{where}: field 'passage' is missing; found {', '.join(sorted(row))}")
+    answers = _answers(row.get("answers"), example.text_pair, where)
+    column = next((name for name in LINKS if row.get(name) is not None), None)
+    if column is None:
+        return Question(example, answers)
+    try:
+        return Question(example, answers, tuple(read_link(part, example) for part in row[column]))
+    except (FormatError, TypeError) as problem:
+        raise FormatError(f"{where}: field {column!r}: {problem}") from None
+
+
+def _answers(given: object, passage: str, where: str) -> tuple[Span, ...]:
+    if isinstance(given, Mapping):  # as SQuAD writes them
+        given = [
+            {"text": text, "start": start}
+            for text, start in zip(given.get("text", ()), given.get("answer_start", ()), strict=False)
+        ]
+    if not isinstance(given, Sequence) or isinstance(given, str) or not given:
+        raise FormatError(
+            f"{where}: field 'answers' must be a list of {{'text', 'start'}}, at least one; got {given!r:.60}"
+        )
+    return tuple(_answer(one, passage, where) for one in given)
+
+
+def _answer(given: object, passage: str, where: str) -> Span:
+    text, start = (given.get("text"), given.get("start")) if isinstance(given, Mapping) else (None, None)
+    if not isinstance(text, str) or not text or type(start) is not int:
+        raise FormatError(f"{where}: field 'answers': an answer is {{'text', 'start'}}, got {given!r:.60}")
+    stands = passage[start : start + len(text)]
+    if start < 0 or stands != text:
+        raise FormatError(
+            f"{where}: field 'answers': {text!r:.40} does not stand at character {start} of the passage, where "
+            f"{stands!r:.40} is"
+        )
+    return Span(start, start + len(text), 1)
