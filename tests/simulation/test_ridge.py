@@ -279,7 +279,7 @@ def test_frozen_features_learn_from_hints_which_words_count() -> None:
     gate = states._gate(reader._pool, hinted, Prior())
     assert gate is not None
     asked = reader._exam
-    proportions = gate(asked.states.double())
+    proportions = gate(asked.states)
     planted = torch.zeros_like(asked.text)
     for row, example in enumerate(exam):
         assert example.rationale is not None

@@ -80,7 +80,7 @@ class Gate:
 
     def __call__(self, states: Tensor) -> Tensor:
         """Proportions (..., L) of states (..., L, D)."""
-        return self.prior.proportions(1 + (states - self.mean) @ self.slope, self.weight)
+        return self.prior.proportions(states @ self.slope + (1 - self.mean @ self.slope), self.weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,19 +98,19 @@ class Read:
     text: Tensor
 
     def parts(self, places: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Texts a few at a time: their places, states (some, L, D) in double precision, and masks (some, L)."""
+        """Texts a few at a time: their places, states (some, L, D), and masks (some, L)."""
         for start in range(0, len(places), PART):
             some = places[start : start + PART].to(self.states.device)
-            yield some, self.states[some].double(), self.text[some]
+            yield some, self.states[some], self.text[some]
 
     def pooled(self, places: Tensor, gate: Gate | None) -> Tensor:
         """Weighted means of states (texts, D)."""
         found = [torch.zeros(0, self.states.shape[2], dtype=torch.float64, device=self.states.device)]
         for _, states, text in self.parts(places):
-            weights = text.double() if gate is None else torch.where(text, gate(states), 0.0)
+            weights = text.to(states.dtype) if gate is None else torch.where(text, gate(states), 0.0)
             total = weights.sum(1, keepdim=True)
             shares = weights / torch.where(total > 0, total, 1.0)  # a text without words is all zero
-            found.append((shares.unsqueeze(1) @ states).squeeze(1))
+            found.append((shares.unsqueeze(1) @ states).squeeze(1).double())
         return torch.cat(found)
 
 
@@ -127,10 +127,10 @@ def _gate(pool: Read, course: Course, prior: Prior) -> Gate | None:
     products = torch.zeros(width, dtype=torch.float64, device=device)
     count = 0
     for some, states, text in pool.parts(torch.tensor(says)):
-        weights = torch.from_numpy(np.stack([given[place] for place in some.tolist()])).double().to(device)
+        weights = torch.from_numpy(np.stack([given[place] for place in some.tolist()])).to(device)
         ratios = weights / weights.sum(1, keepdim=True) * text.sum(1, keepdim=True)  # 1 on average
         states, ratios = states[text], ratios[text]  # (occurrences, D), (occurrences,)
-        total += states.sum(0)
+        total += states.sum(0)  # single precision in a part, double over the parts
         squares += states.T @ states
         products += states.T @ (ratios - 1)
         count += len(states)
@@ -138,7 +138,8 @@ def _gate(pool: Read, course: Course, prior: Prior) -> Gate | None:
     spread = squares / count - torch.outer(mean, mean)
     penalty = prior.gate * spread.diagonal().mean() * torch.eye(width, dtype=torch.float64, device=device)
     # The ratios less 1 add up to zero, so the mean needs no taking off from the products.
-    return Gate(mean, torch.linalg.solve(spread + penalty, products / count), prior, course.weight)
+    slope = torch.linalg.solve(spread + penalty, products / count)
+    return Gate(mean.float(), slope.float(), prior, course.weight)
 
 
 @lru_cache(maxsize=2)

@@ -154,7 +154,9 @@ def judge(simulation: Simulation, metric: str = "", *, seed: int = 0) -> Verdict
         seed: of the resampling.
     """
     name = metric or simulation.metric
-    tables = scores(simulation, name)
+    found = scores(simulation, name)
+    # A run that was stopped may have taught some settings' students without hints only.
+    tables = {setting: table for setting, table in found.items() if table.keys() - {NONE}}
     gains = tuple(gain for setting, table in tables.items() for gain in _gains(simulation, setting, table, name, seed))
     real = {one for one in simulation.methods if one not in simulation.controls}
     means = {

@@ -7,5 +7,6 @@ Everything takes one value per example, NaN where a metric is not defined, and i
     compare.pairwise(values)       which explainers differ, and which are as good as the best?
     compare.against(values, name)  which differ from this one (a random baseline)?
     correlation.kendall(a, b)      do two lists of numbers order things alike?
+    crossed.crossed_gain(a, b)     how sure is a gain when both students and exam are samples?
     power.examples_needed(a - b)   how many examples would show such a difference?
 """

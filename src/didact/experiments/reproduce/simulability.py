@@ -241,8 +241,9 @@ def _measured(printed: Table, runs: Sequence[Findings], row: str, column: tuple[
     method = HUMAN if by_channel else row
     labels = {method} if method == NONE or not share else {f"{method}, {share}", method}
     for run in runs:
+        kinds = {label: given.get("channel") for label, given in run.manifest.get("channels", {}).items()}
         for one in run.verdict.gains:
-            wanted = (row if by_channel else channel) in ("", one.channel)
+            wanted = (row if by_channel else channel) in ("", one.channel, kinds.get(one.channel))
             if one.method in labels and wanted and student in ("", one.student) and size in ("", str(one.size)):
                 return _cell(run, one)
     return "–"
