@@ -268,7 +268,6 @@ def test_an_unknown_table_is_refused() -> None:
 
 
 def test_the_embedded_models_tokens_have_inherited_embeddings() -> None:
-    from didact.experiments.reproduce.study import inherit
     from didact.models.text import TextModel
     from didact.trained.shapes.scorer import Scorer, ScorerConfig
 
@@ -276,7 +275,7 @@ def test_the_embedded_models_tokens_have_inherited_embeddings() -> None:
     assert isinstance(model, TextModel)
     config = ScorerConfig(labels=model.labels, width=64, reading="tokens")
     scorer = Scorer.for_texts(model.units([Example("good")]), config, tokenizer=model.tokenizer)
-    inherit(scorer, model)
+    scorer.inherit(model.hf.get_input_embeddings().weight)
     table = scorer.embedding.weight.detach().numpy()[2 : 2 + len(model.tokenizer)]
     near, far = (
         [float(np.dot(*(table[model.tokenizer.convert_tokens_to_ids(word)] for word in pair)))]

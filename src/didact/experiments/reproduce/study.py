@@ -42,12 +42,12 @@ from didact.trained import signals
 from didact.trained.collect import collect
 from didact.trained.explainer import About, LearnedExplainer
 from didact.trained.fit import FitConfig, fit
-from didact.trained.presets import fidelity
+from didact.trained.presets import fidelity, top_weight
 from didact.trained.shapes.scorer import Scorer, ScorerConfig
-from didact.trained.shapes.vocabulary import UNKNOWN
 from didact.types import Cost, Example, Explanation, Prediction, Record, Target, Units
 
 Embeddings = Literal["kept", "first", "own"]
+Choice = Literal["loss", "top_weight"]
 
 SPLITS = ("train", "validation", "test")
 SIGNALS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
@@ -83,8 +83,11 @@ class Study:
             texts follow each other, none twice. "words" leaves out shorter texts.
         teachers: methods with their settings; "full" ones have all ways of learning.
         signals: how every teacher is learnt from: "labelling", "ranking", "signed_ranking".
-        embeddings: of networks that read tokens: "kept", the explained model's own, turned and not trained, so that
-            rare words mean something; "first", the same but trained; "own", random at first.
+        embeddings: of networks that read tokens: "kept", the explained model's own, not trained, so that rare words mean
+            something, and turned to the network's width by a matrix that is; "first", they are trained too; "own",
+            random at first.
+        choose: the epoch that is kept: that of the smallest "loss", or of the largest "top_weight", the share of the
+            teacher's weight that the network's first words have.
         more: label of a teacher -> further (reading, signal), such as ["words", "ranking"].
         initialisations: networks per teacher and signal.
         network: settings of ``ScorerConfig``.
@@ -101,6 +104,7 @@ class Study:
     teachers: tuple[Entry, ...]
     signals: tuple[str, ...] = ("labelling", "ranking")
     embeddings: Embeddings = "kept"
+    choose: Choice = "loss"
     more: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
     initialisations: int = 3
     network: Mapping[str, Any] = field(default_factory=dict)
@@ -135,6 +139,8 @@ class Study:
             parts[name] = tuple(parts.get(name, getattr(cls, name)))
         if parts.get("embeddings", "kept") not in (allowed := get_args(Embeddings)):
             raise FormatError(f"{place}: {unknown('embeddings', parts['embeddings'], allowed)}")
+        if parts.get("choose", "loss") not in (choices := get_args(Choice)):
+            raise FormatError(f"{place}: {unknown('choice', parts['choose'], choices)}")
         for name in parts["signals"]:
             if name not in SIGNALS:
                 raise FormatError(f"{place}: {unknown('signal', name, list(SIGNALS))}")
@@ -329,9 +335,12 @@ class Desk:
         model, train, validation = self.model, self.labels(teacher, "train"), self.labels(teacher, "validation")
         kind, settings = SIGNALS[signal]
         task = signals.get(kind).suited(signed=train[0].signed, **settings)
+        inherited = reading == "tokens" and self.study.embeddings != "own"
+        known = cast("torch.nn.Embedding", model.hf.get_input_embeddings()).weight.detach()
         config = ScorerConfig(
             **{
                 "positions": "sinusoidal" if reading == "tokens" else "none",
+                "table": known.shape[1] if inherited else None,
                 **self.study.network,
                 "labels": model.labels,
                 "outputs": task.outputs,
@@ -340,14 +349,16 @@ class Desk:
             }
         )
         scorer = Scorer.for_texts([one.units for one in train], config, tokenizer=model.tokenizer)
-        if reading == "tokens" and self.study.embeddings != "own":
-            inherit(scorer, model, keep=self.study.embeddings == "kept")
+        if inherited:
+            scorer.inherit(known, keep=self.study.embeddings == "kept")
         samples, held_out = (
             [(scorer.read(one.units, one.target.index, one.prediction), task.targets(one)) for one in some]
             for some in (train, validation)
         )
         device = {"device": "cpu"} if model.hf.device.type == "cpu" else {}
-        fitted = fit(scorer, task, samples, held_out, FitConfig(**{**self.study.training, **device, "seed": seed}))
+        training = FitConfig(**{**self.study.training, **device, "seed": seed})
+        monitor = top_weight(task, held_out, validation) if self.study.choose == "top_weight" else None
+        fitted = fit(scorer, task, samples, held_out, training, monitor=monitor)
         asked = self.study.teacher(teacher)
         about = About.of(
             model,
@@ -360,10 +371,12 @@ class Desk:
             "texts": len(train),
             "epochs": len(fitted.history),
             "best": fitted.run.best.number,
-            "validation_loss": round(fitted.run.best.value or float("nan"), 4),
+            "validation_loss": round(fitted.run.best.validation_loss or float("nan"), 4),
+            "monitor": None if fitted.run.best.monitor is None else round(fitted.run.best.monitor, 4),
             "seconds": round(fitted.seconds, 2),
         }
-        return LearnedExplainer(fitted.shape.to(model.hf.device), task, about), facts
+        learned = cast("Scorer", fitted.shape).folded()
+        return LearnedExplainer(learned.to(model.hf.device), task, about), facts
 
     def _grades(self, found: Sequence[Explanation]) -> dict[str, list[float]]:
         evidence = Evidence(found, self.model)
@@ -431,25 +444,6 @@ class Desk:
             beside.write_text("\n".join(lines) + "\n", encoding="utf-8")
             beside.replace(path)
         return path
-
-
-def inherit(scorer: Scorer, model: TextModel, *, keep: bool = True) -> None:
-    """Give a scorer that reads the model's tokens the model's embeddings, turned to their main directions.
-
-    Words that no training text has then lie near words that they have something in common with. Kept ones are not
-    trained; the scorer's own embeddings, those of labels, are as they were drawn.
-    """
-    with torch.no_grad():
-        layer = cast("torch.nn.Embedding", model.hf.get_input_embeddings())
-        known = layer.weight.detach().float().cpu()
-        centred = known - known.mean(0)
-        _, _, directions = torch.linalg.svd(centred.T @ centred)
-        turned = centred @ directions[: scorer.config.width].T
-        turned = turned / turned.std() * scorer.config.width**-0.5  # as wide as the random ones
-        first = UNKNOWN + 1  # a reader of tokens counts as the tokenizer does, behind these
-        rows = min(len(turned), scorer.reader.size - first)
-        scorer.embedding.weight[first : first + rows, : turned.shape[1]] = turned[:rows].to(scorer.embedding.weight)
-    scorer.embedding.weight.requires_grad_(not keep)
 
 
 def _loaded(sources: Sequence[Mapping[str, Any]]) -> tuple[Example, ...]:
