@@ -83,8 +83,8 @@ class Study:
             texts follow each other, none twice. "words" leaves out shorter texts.
         teachers: methods with their settings; "full" ones have all ways of learning.
         signals: how every teacher is learnt from: "labelling", "ranking", "signed_ranking".
-        embeddings: of networks that read tokens: "kept", the explained model's own, not trained, so that rare words mean
-            something, and turned to the network's width by a matrix that is; "first", they are trained too; "own",
+        embeddings: of networks that read tokens: "kept", the explained model's own, not trained, so that rare words
+            mean something, and turned to the network's width by a matrix that is; "first", trained too; "own",
             random at first.
         choose: the epoch that is kept: that of the smallest "loss", or of the largest "top_weight", the share of the
             teacher's weight that the network's first words have.
