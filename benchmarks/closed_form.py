@@ -186,7 +186,7 @@ def _options() -> argparse.ArgumentParser:
     options.add_argument("--explainers", default=",".join(EXPLAINERS), help="methods, joined by commas")
     options.add_argument("--features", choices=("lexical", "frozen"), default="lexical", help="of the students")
     options.add_argument("--model", help="encoder of frozen features (default: the embedded one)")
-    options.add_argument("--threads", type=int, default=2, help="threads (default 2)")
+    options.add_argument("--threads", type=int, default=2, help="threads (default 2; 1 where other work runs)")
     options.add_argument("--cache", type=Path, default=Path("runs/closed_form"), help="where explanations are kept")
     options.add_argument("--out", type=Path, help="a file for the numbers")
     return options

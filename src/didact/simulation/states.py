@@ -15,7 +15,7 @@ from didact.progress import advance, working
 from didact.simulation.base import Course, Ints
 from didact.simulation.channels.prior import Prior
 from didact.simulation.sheets import Sheets, hint_weights, tokenised
-from didact.simulation.students.transformer import _limit, _loaded
+from didact.simulation.students.transformer import length_limit, load_encoder
 from didact.types import Example
 
 BATCH = 32
@@ -145,9 +145,9 @@ def _gate(pool: Read, course: Course, prior: Prior) -> Gate | None:
 @lru_cache(maxsize=2)
 def _read(texts: Texts, model: str | None, max_length: int, device: str) -> Read:
     """States of all texts, kept for the courses to come: 1.5 kB a token with 384 dimensions."""
-    network, tokenizer = _loaded(model, 0.0)
+    network, tokenizer = load_encoder(model, 0.0)
     examples = [Example(fields[0], fields[1] if len(fields) > 1 else None) for fields in texts]
-    sheets = tokenised(examples, Encoder(tokenizer, _limit(network, tokenizer, max_length), 1.0))
+    sheets = tokenised(examples, Encoder(tokenizer, length_limit(network, tokenizer, max_length), 1.0))
     torch.nn.Module.to(network, device)
     typed = "token_type_ids" in tokenizer.model_input_names
     order: Ints = np.argsort(sheets.lengths, kind="stable")

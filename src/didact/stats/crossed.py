@@ -19,7 +19,7 @@ bootstrap gives the form of the distribution only. Its width is that of the anal
     V = (spread of rows + spread of columns - chance within cells) / (subsets x items),
 
 and its tails are those of Student's t with Satterthwaite's degrees of freedom. Simulated with 200 items and
-many mixes of row, column and cell effects, intervals of 95 % held the truth in 93 % to 98 % of the cases from three
+many mixes of row, column and cell effects, intervals of 95 % held the truth in 92 % to 98 % of the cases from three
 subsets on (plain percentiles: 74 % to 100 %; with five subsets 84 % to 100 %). Two subsets can be as low as 86 %.
 
 For a correlation or a root mean square, which are no means over items, ``pearson_values`` and ``rmse_values`` give
@@ -163,9 +163,9 @@ def tau_interval(
     """Kendall's tau-b between the rankings that two kinds of students give, with a bootstrap interval.
 
     In each table, subsets and items are resampled as for a gain, the same ones for all methods. Chance turns close
-    methods round, so tau and its interval lie nearer to zero than the tau of the true means: simulated with six
-    methods and a true tau of 0.87, intervals held it in 92 % of the cases or more where neighbours lie two standard
-    errors apart, but in 57 % where they lie one apart. The interval is to be read as "agreement at least as seen".
+    methods round, so tau and its interval lie nearer to zero than the tau of the true means. Simulated with six methods
+    and a true tau of 0.87, intervals held it in 92 % of the cases where neighbours lie one standard error of their
+    difference apart (99 % at one and a half), and in 57 % where they lie half of one apart.
 
     Args:
         table_a: a matrix (subsets, items) for each method; a subset in which any method has a NaN is left out for all.

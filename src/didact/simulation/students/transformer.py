@@ -133,8 +133,8 @@ class _Reader:
 
     def __init__(self, student: Transformer, lab: Lab) -> None:
         self.student, self.lab = student, lab
-        self.encoder, self.tokenizer = _loaded(student.model, student.dropout)
-        self.limit = _limit(self.encoder, self.tokenizer, student.max_length)
+        self.encoder, self.tokenizer = load_encoder(student.model, student.dropout)
+        self.limit = length_limit(self.encoder, self.tokenizer, student.max_length)
         layers = int(self.encoder.config.num_hidden_layers)
         if not -layers <= student.layer < layers:
             raise ParameterError(
@@ -230,7 +230,7 @@ def _mean(values: Tensor, mask: Tensor) -> Tensor:
     return (values * there).sum(2) / there.sum(2)
 
 
-def _loaded(name: str | None, dropout: float) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def load_encoder(name: str | None, dropout: float) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Encoder and tokenizer, from the embedded files, a directory or the Hub."""
     from transformers import AutoConfig, AutoModel, AutoTokenizer
 
@@ -262,7 +262,7 @@ def _check(name: str | None, encoder: Any, tokenizer: Any) -> None:
         raise ModelError(f"{name!r} is an encoder-decoder; a student must be an encoder")
 
 
-def _limit(encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, asked: int) -> int:
+def length_limit(encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, asked: int) -> int:
     """The smallest of the asked, the tokenizer's and the position table's limits."""
     limits = [asked, tokenizer.model_max_length]
     table = getattr(encoder.config, "max_position_embeddings", None)
