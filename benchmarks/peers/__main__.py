@@ -9,6 +9,7 @@ import statistics
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import benchmarks.peers
 from benchmarks.common import (
@@ -148,15 +149,20 @@ def _measure_case(bench: Bench, case: Case, peers: Sequence[str], args: argparse
         for number in range(args.rounds):
             group = items[number * case.together : (number + 1) * case.together]
             order = entries[number % len(entries) :] + entries[: number % len(entries)]
-            turns = [{entry.name: _measure(bench, entry, group, case.evaluations, which) for entry in order}]
+            turn = partial(_turn, bench, order, group, case.evaluations, which)
+            turns = [turn()]
             spent = max(run.wall + run.finding for run in turns[0].values()) * case.together
-            for _ in range(min(TURNS, 1 + int(PATIENCE / spent)) - 1):
-                turns.append({entry.name: _measure(bench, entry, group, case.evaluations, which) for entry in order})
+            turns += [turn() for _ in range(min(TURNS - 1, int(PATIENCE / spent)))]
             for entry in entries:
-                runs[entry.name].append(_quickest([turn[entry.name] for turn in turns]))
+                runs[entry.name].append(_quickest([one[entry.name] for one in turns]))
     result = Result(case, entries, runs, which)
     print("\n".join(" ".join(row) for row in [[case.method, case.length], *_summary([result]).rows]), flush=True)
     return result
+
+
+def _turn(bench: Bench, entries: Sequence[Entry], group: Item, asked: int, which: str) -> dict[str, Measured]:
+    """All libraries once, in this order."""
+    return {entry.name: _measure(bench, entry, group, asked, which) for entry in entries}
 
 
 def _quickest(runs: Sequence[Measured]) -> Measured:
