@@ -48,34 +48,21 @@ from didact.experiments.simulating.recipe import Recipe
 from didact.experiments.simulating.report import write
 from didact.experiments.simulating.runner import Hall, run
 from didact.models.load import load_model
-from didact.protocols import Explainer, Model
+from didact.protocols import Model
 from didact.simulation.base import Outcome
 from didact.simulation.verdict import judge
+from didact.store import compact, files, keys
 from didact.store import explanations as explanation_store
-from didact.store import files, keys
 from didact.store.parts import Parts
 from didact.trained.collect import collect
-from didact.types import Cost, Example, Explanation, Prediction, Target, Units
+from didact.types import Example
 
 BEGAN = time.perf_counter()
 RECIPES = Path(__file__).resolve().parents[1] / "recipes" / "simulability"
 WEIGHTS = {"explain": 1.5, "movies": 1.2, "noise": 0.8, "qed": 1.2, "imdb": 4.0}
 """How the time is shared between the stages that are left."""
 
-LABELS = pa.schema(
-    [
-        ("explainer", pa.string()),
-        ("text", pa.string()),
-        ("scores", pa.list_(pa.float32())),
-        ("signed", pa.bool_()),
-        ("target", pa.int32()),
-        ("outputs", pa.list_(pa.float64())),
-        ("probabilities", pa.list_(pa.float64())),
-        ("forwards", pa.int32()),
-        ("backwards", pa.int32()),
-        ("seconds", pa.float64()),
-    ]
-)
+LABELS = pa.schema([("explainer", pa.string()), *compact.COLUMNS])
 OUTCOMES = pa.schema(
     [
         ("key", pa.string()),
@@ -271,7 +258,8 @@ class Bench:
         rows = []
         for label, _, key in self._chunks(experiment):
             if self.parts.has(key):
-                rows += [_packed(label, one) for one in explanation_store.from_table(self.parts.read(key))]
+                made = explanation_store.from_table(self.parts.read(key))
+                rows += [{"explainer": label} | compact.packed(one) for one in made]
         files.write(self.out / "labels.parquet", pa.Table.from_pylist(rows, LABELS))
 
     def _unpack_labels(self, path: Path) -> None:
@@ -286,7 +274,11 @@ class Bench:
                 continue
             explainer = experiment.explainers[label]
             units = model.units(some)
-            made = [_unpacked(row, unit, model, explainer) for row, unit in zip(rows, units, strict=True) if row]
+            made = [
+                compact.unpacked(row, unit, model, explainer.parameters)
+                for row, unit in zip(rows, units, strict=True)
+                if row
+            ]
             self.parts.write(key, explanation_store.to_table(made))
             count += len(made)
         _say(f"{count} explanations taken from {path}")
@@ -314,35 +306,6 @@ def _explained(recipe: Recipe, device: str, parts: Path, label: str, some: list[
     explainer = configured([entry for entry in recipe.explainers if entry.label == label])[label]
     collect(_MODELS[device], some, explainer, Parts(parts), chunk=len(some))
     return time.perf_counter() - began
-
-
-def _packed(label: str, one: Explanation) -> dict[str, Any]:
-    return {
-        "explainer": label,
-        "text": one.example.fingerprint,
-        "scores": one.scores,
-        "signed": one.signed,
-        "target": one.target.index,
-        "outputs": one.prediction.outputs,
-        "probabilities": one.prediction.probabilities,
-        "forwards": one.cost.forwards,
-        "backwards": one.cost.backwards,
-        "seconds": one.cost.seconds or 0.0,
-    }
-
-
-def _unpacked(row: Mapping[str, Any], units: Units, model: Model, explainer: Explainer) -> Explanation:
-    return Explanation(
-        method=explainer.card.name,
-        units=units,
-        scores=tuple(row["scores"]),
-        target=Target(row["target"], model.labels[row["target"]], model.scales[0]),
-        prediction=Prediction(model.labels, tuple(row["outputs"]), tuple(row["probabilities"])),
-        parameters=explainer.parameters,
-        signed=row["signed"],
-        cost=Cost(row["forwards"], row["backwards"], None, row["seconds"]),
-        model={"name": model.name, "fingerprint": model.fingerprint()},
-    )
 
 
 def _tiny(plain: Mapping[str, Any]) -> dict[str, Any]:

@@ -75,10 +75,7 @@ class Recipe:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "recipe") -> Self:
         """Make a recipe from plain values; ``where`` names them in messages."""
-        known = [item.name for item in dataclasses.fields(cls)]
-        for name in data:
-            if name not in known:
-                raise FormatError(f"{where}: {unknown('entry', name, known)}")
+        check_names(cls, data, where)
         parts: dict[str, Any] = dict(data)
         for name, key in (("explainers", "method"), ("metrics", "metric")):
             if name in parts and not isinstance(parts[name], str):
@@ -137,6 +134,14 @@ class Recipe:
             for entry in plain[name]:
                 lines += ["", f"[[{name}]]", *(f"{key} = {toml_value(value)}" for key, value in entry.items())]
         return "\n".join(lines) + "\n"
+
+
+def check_names(kind: type, data: Mapping[str, Any], where: str) -> None:
+    """Refuse entries that a kind of recipe, a dataclass, does not have."""
+    known = [item.name for item in dataclasses.fields(kind)]
+    for name in data:
+        if name not in known:
+            raise FormatError(f"{where}: {unknown('entry', name, known)}")
 
 
 def read_toml(path: Path) -> dict[str, Any]:

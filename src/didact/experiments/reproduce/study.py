@@ -28,14 +28,14 @@ import torch
 from didact.attribution.base import ATTRIBUTIONS
 from didact.data.load import load_data
 from didact.errors import FormatError, InputError, MismatchError
-from didact.experiments.recipe import Entry, entry
+from didact.experiments.recipe import Entry, check_names, entry
 from didact.experiments.reproduce import protocol
 from didact.metrics.base import METRICS
 from didact.models.load import load_model
 from didact.models.text import TextModel
 from didact.protocols import Evidence, Explainer
 from didact.registry import unknown
-from didact.store import files
+from didact.store import compact, files
 from didact.store import records as record_store
 from didact.store.parts import Parts
 from didact.trained import signals
@@ -44,7 +44,7 @@ from didact.trained.explainer import About, LearnedExplainer
 from didact.trained.fit import FitConfig, fit
 from didact.trained.presets import fidelity, top_weight
 from didact.trained.shapes.scorer import Scorer, ScorerConfig
-from didact.types import Cost, Example, Explanation, Prediction, Record, Target, Units
+from didact.types import Example, Explanation, Record
 
 Embeddings = Literal["kept", "first", "own"]
 Choice = Literal["loss", "top_weight"]
@@ -124,10 +124,7 @@ class Study:
             raise InputError(f"there is no recipe {place}") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
             raise FormatError(f"{place} is not TOML: {problem}") from None
-        known = [item.name for item in dataclasses.fields(cls)]
-        for name in data:
-            if name not in known:
-                raise FormatError(f"{place}: {unknown('entry', name, known)}")
+        check_names(cls, data, str(place))
         parts: dict[str, Any] = {"name": place.stem} | data
         lacking = [name for name in ("model", "data", "teachers") if name not in parts]
         lacking += [f"data.{split}" for split in SPLITS if split not in parts.get("data", {})]
@@ -255,8 +252,9 @@ class Desk:
         for split, start in self.chunks(teacher):
             if self._done(teacher, split, start).exists():
                 found = self.label(teacher, split, start)
-                made = (_compact(teacher, split, number, one) for number, one in enumerate(found, start=start))
-                rows |= {(row["split"], row["number"]): row for row in made}
+                for number, one in enumerate(found, start=start):
+                    place = {"teacher": teacher, "split": split, "number": number}
+                    rows[split, number] = place | compact.packed(one)
         files.write(self.labels_path(teacher), pa.Table.from_pylist([rows[key] for key in sorted(rows)], LABELS))
         return {split: sum(key[0] == split for key in rows) for split in SPLITS}
 
@@ -418,19 +416,7 @@ class Desk:
                     f"number {row['number']} on; label the texts again"
                 )
         used = [texts[row["number"]] for row in rows]
-        return [self._explanation(row, unit) for row, unit in zip(rows, self.model.units(used), strict=True)]
-
-    def _explanation(self, row: Mapping[str, Any], units: Units) -> Explanation:
-        return Explanation(
-            method=row["method"],
-            units=units,
-            scores=tuple(row["scores"]),
-            target=Target(row["target"], self.model.labels[row["target"]], self.model.scales[0]),
-            prediction=Prediction(self.model.labels, tuple(row["outputs"]), tuple(row["probabilities"])),
-            signed=row["signed"],
-            cost=Cost(row["forwards"], 0, None, row["seconds"]),
-            model={"name": self.model.name, "fingerprint": self.model.fingerprint()},
-        )
+        return [compact.unpacked(row, unit, self.model) for row, unit in zip(rows, self.model.units(used), strict=True)]
 
     def _done(self, teacher: str, split: str, start: int) -> Path:
         return self.work / "labels" / "done" / f"{teacher} {split} {start}"
@@ -468,37 +454,5 @@ def _expanded(given: Mapping[str, Any]) -> dict[str, Any]:
     return {**given, "source": source}
 
 
-LABELS = pa.schema(
-    [
-        ("teacher", pa.string()),
-        ("split", pa.string()),
-        ("number", pa.int32()),
-        ("text", pa.string()),
-        ("scores", pa.list_(pa.float32())),
-        ("signed", pa.bool_()),
-        ("target", pa.int32()),
-        ("outputs", pa.list_(pa.float64())),
-        ("probabilities", pa.list_(pa.float64())),
-        ("method", pa.string()),
-        ("forwards", pa.int32()),
-        ("seconds", pa.float64()),
-    ]
-)
+LABELS = pa.schema([("teacher", pa.string()), ("split", pa.string()), ("number", pa.int32()), *compact.COLUMNS])
 """Labels as a small table; ``text`` is the fingerprint of the text at that number of the split."""
-
-
-def _compact(teacher: str, split: str, number: int, one: Explanation) -> dict[str, Any]:
-    return {
-        "teacher": teacher,
-        "split": split,
-        "number": number,
-        "text": one.example.fingerprint,
-        "scores": one.scores,
-        "signed": one.signed,
-        "target": one.target.index,
-        "outputs": one.prediction.outputs,
-        "probabilities": one.prediction.probabilities,
-        "method": one.method,
-        "forwards": one.cost.forwards,
-        "seconds": one.cost.seconds or 0.0,
-    }

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 from didact.errors import FormatError, ParameterError
-from didact.experiments.recipe import Entry, check_labels, entries, read_toml, source_of, toml_value
+from didact.experiments.recipe import Entry, check_labels, check_names, entries, read_toml, source_of, toml_value
 from didact.registry import unknown
 from didact.simulation.base import CHANNELS, Task
 from didact.simulation.controls import CONTROLS
@@ -106,10 +106,7 @@ class Recipe:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "recipe") -> Self:
         """Make a recipe from plain values; ``where`` names them in messages."""
-        known = [item.name for item in dataclasses.fields(cls)]
-        for name in data:
-            if name not in known:
-                raise FormatError(f"{where}: {unknown('entry', name, known)}")
+        check_names(cls, data, where)
         parts: dict[str, Any] = dict(data)
         for name, key in _ENTRIES.items():
             if name in parts:
