@@ -173,17 +173,18 @@ def test_outputs_of_the_explained_model_that_it_does_not_know_are_refused() -> N
 @pytest.mark.parametrize(("words", "first", "reach"), [(17, 2, 3), (17, 0, 3), (12, 1, 4), (9, 3, 1), (5, 2, 9)])
 def test_near_attention_is_attention_with_a_band(words: int, first: int, reach: int) -> None:
     generator = torch.Generator().manual_seed(0)
-    q, k, v = (torch.randn(2, 2, first + words, 4, generator=generator, dtype=torch.float64) for _ in range(3))
+    wide = [torch.randn(2, first + words, 8, generator=generator, dtype=torch.float64) for _ in range(3)]
+    q, k, v = (x.view(2, first + words, 2, 4).transpose(1, 2) for x in wide)  # two heads
     present = torch.arange(words) < torch.tensor([[words], [words - 4]])
     near = (torch.arange(words)[:, None] - torch.arange(words)).abs() <= reach
     allowed = F.pad(near, (first, 0, first, 0), value=True) & F.pad(present, (first, 0), value=True)[:, None, :]
-    slow = F.scaled_dot_product_attention(q, k, v, allowed[:, None])
+    slow = F.scaled_dot_product_attention(q, k, v, allowed[:, None]).transpose(1, 2).flatten(2)
     sight = Sight.of(present, first, reach)
     forced = Sight(sight.keys, _band(present, first, reach), first, reach)  # in blocks, also where all are near
-    for found in (sight.attend(q, k, v), forced.attend(q, k, v)):
+    for found in (sight.attend(*wide, heads=2), forced.attend(*wide, heads=2)):
         assert found.isfinite().all()
         torch.testing.assert_close(found[0], slow[0], rtol=0, atol=1e-12)
-        torch.testing.assert_close(found[1, :, : first + words - 4], slow[1, :, : first + words - 4])
+        torch.testing.assert_close(found[1, : first + words - 4], slow[1, : first + words - 4])
 
 
 def test_a_window_over_the_whole_text_changes_nothing_and_a_narrow_one_does() -> None:

@@ -21,6 +21,7 @@ from torch.overrides import TorchFunctionMode
 
 from didact.errors import InputError, MismatchError, ModelError, ParameterError
 from didact.stats.correlation import spearman
+from didact.trained.shapes._attention import attention
 from didact.trained.shapes.base import Batch, Item, Shape
 from didact.types import Example, Floats, Level, Prediction, Span, Units
 
@@ -246,25 +247,34 @@ class _Fused(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
+        if func is attention and not args[-1]:
+            q, k, v, seen, heads, _ = args
+            return _one_node((q, k, v), seen.flatten(1).to(torch.int32), None, heads)
         plain = func is F.scaled_dot_product_attention and not kwargs and len(args) in (4, 5) and not any(args[4:])
         if not plain or args[3] is None or args[3].dtype != torch.bool:
             return func(*args, **(kwargs or {}))
         q, k, v, seen = args[:4]
         rows, heads, positions, size = q.shape
-        inputs: list[Tensor | None] = [x.transpose(1, 2).flatten(2) for x in (q, k, v)]
+        inputs = tuple(x.transpose(1, 2).flatten(2) for x in (q, k, v))
         if isinstance(seen.shape[2], int) and seen.shape[2] == 1:  # (rows, 1, 1, keys): the same for all queries
-            inputs += [None, seen.flatten(1).to(torch.int32)]
+            found = _one_node(inputs, seen.flatten(1).to(torch.int32), None, heads)
         else:
-            inputs += [None, None, torch.zeros_like(seen, dtype=q.dtype).masked_fill(~seen, -1e4)]
-        found = torch.onnx.ops.symbolic(
-            "com.microsoft::MultiHeadAttention",
-            inputs,
-            {"num_heads": heads},
-            dtype=q.dtype,
-            shape=(rows, positions, heads * size),
-            version=1,
-        )
+            bias = torch.zeros_like(seen, dtype=q.dtype).masked_fill(~seen, -1e4)
+            found = _one_node(inputs, None, bias, heads)
         return found.view(rows, positions, heads, size).transpose(1, 2)
+
+
+def _one_node(inputs: Sequence[Tensor], seen: Tensor | None, bias: Tensor | None, heads: int) -> Tensor:
+    """Attention of queries, keys and values (rows, positions, width) as the runtime has it."""
+    found: Tensor = torch.onnx.ops.symbolic(
+        "com.microsoft::MultiHeadAttention",
+        [*inputs, None, *([seen] if bias is None else [None, bias])],
+        {"num_heads": heads},
+        dtype=inputs[0].dtype,
+        shape=inputs[0].shape,
+        version=1,
+    )
+    return found
 
 
 def _trace(shape: Shape, items: Sequence[Item], file: Path) -> None:

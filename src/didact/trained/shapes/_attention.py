@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.overrides import handle_torch_function, has_torch_function
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,15 +39,16 @@ class Sight:
             return cls(keys, None, first)
         return cls(keys, _band(present, first, reach), first, reach)
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float = 0.0) -> Tensor:
-        """Mix the values: (rows, heads, positions, size) each."""
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, heads: int, dropout: float = 0.0) -> Tensor:
+        """Mix the values, each head its part of the width: (rows, positions, width) each."""
         if self.band is None:
-            return F.scaled_dot_product_attention(q, k, v, self.keys, dropout)
-        near = self._near(q, k, v, dropout)
-        if not self.first:
-            return near
-        front = F.scaled_dot_product_attention(q[:, :, : self.first], k, v, self.keys, dropout)
-        return torch.cat([front, near], dim=2)
+            return attention(q, k, v, self.keys, heads, dropout)
+        q, k, v = (_in_heads(x, heads) for x in (q, k, v))
+        found = self._near(q, k, v, dropout)
+        if self.first:
+            front = F.scaled_dot_product_attention(q[:, :, : self.first], k, v, self.keys, dropout)
+            found = torch.cat([front, found], dim=2)
+        return found.transpose(1, 2).flatten(2)
 
     def _near(self, q: Tensor, k: Tensor, v: Tensor, dropout: float) -> Tensor:
         rows, heads, positions, size = q.shape
@@ -58,6 +60,24 @@ class Sight:
         found = F.scaled_dot_product_attention(asked, keys, values, self.band, dropout)
         found = found.view(rows, blocks, heads, self.reach, size).transpose(1, 2)
         return found.reshape(rows, heads, blocks * self.reach, size)[:, :, :words]
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, seen: Tensor, heads: int, dropout: float) -> Tensor:
+    """Attention of every position to those that are ``seen`` (rows, 1, 1, positions); (rows, positions, width) each.
+
+    Like torch's own functions it can be replaced by a ``TorchFunctionMode``: an export has one node for it.
+    """
+    if has_torch_function((q, k, v)):
+        found: Tensor = handle_torch_function(attention, (q, k, v), q, k, v, seen, heads, dropout)
+        return found
+    q, k, v = (_in_heads(x, heads) for x in (q, k, v))
+    return F.scaled_dot_product_attention(q, k, v, seen, dropout).transpose(1, 2).flatten(2)
+
+
+def _in_heads(x: Tensor, heads: int) -> Tensor:
+    """(rows, positions, width) -> (rows, heads, positions, size)."""
+    rows, positions, width = x.shape
+    return x.view(rows, positions, heads, width // heads).transpose(1, 2)
 
 
 def _blocks(words: int, reach: int) -> int:

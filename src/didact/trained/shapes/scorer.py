@@ -372,8 +372,8 @@ class _Block(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, hidden: Tensor, sight: Sight) -> Tensor:
-        q, k, v = self.project(hidden).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
-        seen = sight.attend(q, k, v, self.share if self.training else 0.0).transpose(1, 2).flatten(2)
+        q, k, v = self.project(hidden).chunk(3, dim=-1)
+        seen = sight.attend(q, k, v, self.heads, self.share if self.training else 0.0)
         hidden = self.mixed(hidden + self.dropout(self.mix(seen)))
         inner = self.dropout(F.relu(self.widen(hidden)))
         found: Tensor = self.done(hidden + self.dropout(self.narrow(inner)))
