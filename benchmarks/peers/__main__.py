@@ -43,7 +43,7 @@ PEERS: dict[str, Callable[[Bench, Case, Item, str], list[Entry]]] = {
 MANY, ROWS, LONG_ROWS = (32, 64, 128), (10, 25, 50), (4, 10)
 """Batch sizes to choose from: variants; points of a short text; points of a long one."""
 
-TURNS, PATIENCE = 8, 4.0
+TURNS, PATIENCE = 8, 1.0
 """How often each library explains the texts of a round, at most; seconds that the slowest may take for it."""
 
 CASES = (
