@@ -44,7 +44,7 @@ MANY, ROWS, LONG_ROWS = (32, 64, 128), (10, 25, 50), (4, 10)
 """Batch sizes to choose from: variants; points of a short text; points of a long one."""
 
 TURNS, PATIENCE = 8, 1.0
-"""How often each library explains the texts of a round, at most; seconds that the slowest may take for it."""
+"""How often each library explains the texts of a round, at most; seconds that the quickest may take for it."""
 
 CASES = (
     Case("occlusion", "short", 0, 8, MANY),
@@ -151,7 +151,7 @@ def _measure_case(bench: Bench, case: Case, peers: Sequence[str], args: argparse
             order = entries[number % len(entries) :] + entries[: number % len(entries)]
             turn = partial(_turn, bench, order, group, case.evaluations, which)
             turns = [turn()]
-            spent = max(run.wall + run.finding for run in turns[0].values()) * case.together
+            spent = min(run.wall for run in turns[0].values()) * case.together
             turns += [turn() for _ in range(min(TURNS - 1, int(PATIENCE / spent)))]
             for entry in entries:
                 runs[entry.name].append(_quickest([one[entry.name] for one in turns]))
