@@ -125,6 +125,8 @@ def frozen(model: nn.Module) -> Iterator[None]:
 def _weigh(weights: Floats | Points, steps: slice, gradient: Tensor) -> Tensor:
     """Sum over points of weight times gradient: (k, tokens, dim) -> (tokens, dim)."""
     if isinstance(weights, np.ndarray):
+        if len(gradient) == 1:
+            return gradient[0] * float(weights[steps][0])
         return torch.einsum("k,ktd->td", gradient.new_tensor(weights[steps]), gradient)
     return (weights[steps] * gradient).sum(0)
 

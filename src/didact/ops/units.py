@@ -79,8 +79,8 @@ def group_words(fields: Sequence[str], tokens: Sequence[TokenSpan | None]) -> tu
 
 def sum_to_units(units: Units, token_scores: Tensor) -> Floats:
     """Add up the scores of the tokens of each unit: (tokens,) -> (units,)."""
-    values = token_scores.detach().double().cpu().numpy()
-    return np.array([values[list(positions)].sum() for positions in units.positions], dtype=np.float64)
+    values = token_scores.detach().double().cpu().tolist()
+    return np.array([sum(values[position] for position in own) for own in units.positions], dtype=np.float64)
 
 
 def _word_ends(text: str) -> tuple[list[int], list[int]]:
