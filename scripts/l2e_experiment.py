@@ -36,8 +36,10 @@ import numpy as np
 import pyarrow as pa
 import torch
 
+from didact.attribution.base import ATTRIBUTIONS
 from didact.experiments.reproduce.grades import gather, means, versus
 from didact.experiments.reproduce.study import Desk, Study, learned_label
+from didact.models.halved import Halved
 from didact.models.text import TextModel
 from didact.store import files
 from didact.store import records as record_store
@@ -61,6 +63,7 @@ class Setting:
     test: int | None
     seeds: int | None
     epochs: int | None
+    half: bool
 
 
 @dataclass(frozen=True)
@@ -188,9 +191,10 @@ class Run:
 
 
 def _tasks(settings: list[Setting], options: argparse.Namespace) -> list[Task]:
-    """All tasks in the order in which they are wanted: teacher by teacher, the studies in turn."""
+    """All tasks in the order in which they are wanted: by teacher, the studies in turn; further networks last."""
     wanted = None if options.teachers is None else options.teachers.split(",")
     found: list[Task] = []
+    further: list[Task] = []
     most = max(len(_study(setting).teachers) for setting in settings)
     for number in range(most):
         for at, setting in enumerate(settings):
@@ -200,10 +204,13 @@ def _tasks(settings: list[Setting], options: argparse.Namespace) -> list[Task]:
                 collecting = _label_tasks(setting, teachers[number], stage)
                 found += collecting
                 if not options.only_labels:
-                    found += _learning_tasks(setting, teachers[number], stage, collecting[-1:])
+                    own, more = _learning_tasks(setting, teachers[number], stage, collecting[-1:])
+                    found += own
+                    further += more
     if options.only_labels:
         return found
-    return found + [Task(f"{_study(one).name}/random", one, "grade_random", stage=-1) for one in settings]
+    random = [Task(f"{_study(one).name}/random", one, "grade_random", stage=-1) for one in settings]
+    return found + random + further
 
 
 def _label_tasks(setting: Setting, teacher: str, stage: int) -> list[Task]:
@@ -227,17 +234,20 @@ def _label_tasks(setting: Setting, teacher: str, stage: int) -> list[Task]:
     return [*found, Task(f"{here}/gather", setting, "gather", (teacher,), needed, stage=stage)]
 
 
-def _learning_tasks(setting: Setting, teacher: str, stage: int, gathering: list[Task]) -> list[Task]:
+def _learning_tasks(setting: Setting, teacher: str, stage: int, gathering: list[Task]) -> tuple[list[Task], list[Task]]:
+    """Grading the teacher and learning from it; and the further networks."""
     desk = _desk(setting)
     here = f"{desk.study.name}/{teacher}"
     ready = frozenset(task.name for task in gathering)
     found = [Task(f"{here}/teacher", setting, "grade_teacher", (teacher,), ready, stage=stage)]
-    for reading, signal in desk.study.variants(teacher):
+    further: list[Task] = []
+    for number, (reading, signal) in enumerate(desk.study.variants(teacher)):
         for seed in range(desk.study.initialisations):
-            name = f"{here}/{reading}/{signal}/{seed}"
             if not _is_graded(desk, learned_label(reading, signal, teacher), seed):
-                found.append(Task(name, setting, "learn", (teacher, reading, signal, seed), ready, stage=stage))
-    return found
+                name = f"{here}/{reading}/{signal}/{seed}"
+                task = Task(name, setting, "learn", (teacher, reading, signal, seed), ready, stage=stage)
+                (found if number < len(desk.study.signals) else further).append(task)
+    return found, further
 
 
 def _is_graded(desk: Desk, label: str, seed: int) -> bool:
@@ -252,7 +262,7 @@ def _begin(tf32: bool) -> None:
 
 def _call(task: Task) -> tuple[Any, float]:
     began = time.perf_counter()
-    desk = _desk(task.setting)
+    desk = _quick_desk(task.setting) if _may_be_quick(task) else _desk(task.setting)
     found = speed(desk) if task.call == "speed" else getattr(desk, task.call)(*task.arguments)
     return None if task.call == "label" else found, time.perf_counter() - began
 
@@ -270,6 +280,22 @@ def _study(setting: Setting) -> Study:
 @lru_cache(maxsize=8)
 def _desk(setting: Setting) -> Desk:
     return Desk(_study(setting), Path(setting.work), setting.device)
+
+
+def _may_be_quick(task: Task) -> bool:
+    """Whether a piece is labels to learn from, of a teacher that takes no gradients."""
+    if not task.setting.half or task.call != "label" or task.arguments[1] != "train":
+        return False
+    teacher = _study(task.setting).teacher(task.arguments[0])
+    return ATTRIBUTIONS.get(teacher.name).card.family == "perturbation"
+
+
+@lru_cache(maxsize=8)
+def _quick_desk(setting: Setting) -> Desk:
+    """A desk whose model counts in half precision: labels are far noisier than its rounding."""
+    desk = Desk(_study(setting), Path(setting.work), setting.device)
+    desk.model = Halved(desk.model)
+    return desk
 
 
 def speed(desk: Desk) -> dict[str, Any]:
@@ -337,6 +363,7 @@ def _write_results(run: Run, setting: Setting) -> None:
         "study": dataclasses.asdict(study) | {"model": Path(str(study.model["source"])).name},
         "wall_seconds": round(_now(), 1),
         "tf32": run.options.tf32,
+        "half": run.options.half,
         "process_seconds": _process_seconds(run, mine),
         "facts": {name: found for name, found in run.facts.items() if name.startswith(mine)},
         "failed": {name: why for name, why in run.failed.items() if name.startswith(mine)},
@@ -376,7 +403,7 @@ def _take_labels(folder: Path, settings: list[Setting]) -> None:
 def _setting(options: argparse.Namespace, recipe: str) -> Setting:
     work = Path(options.work or Path(options.out) / "work") / Path(recipe).stem
     limits = {name: getattr(options, name) for name in ("train", "validation", "test", "seeds", "epochs")}
-    return Setting(recipe, str(work.resolve()), options.device, **limits)
+    return Setting(recipe, str(work.resolve()), options.device, half=options.half, **limits)
 
 
 def _now() -> float:
@@ -405,6 +432,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--labels", help="OUT of an earlier run, to take its labels")
     parser.add_argument("--only-labels", action="store_true", help="collect labels, and learn nothing")
     parser.add_argument("--tf32", action="store_true", help="let the GPU round the factors of products to ten bits")
+    parser.add_argument("--half", action="store_true", help="perturb the training texts with the model in float16")
     parser.add_argument("--teachers", metavar="A,B,...", help="only these")
     for name in ("train", "validation", "test", "seeds", "epochs"):
         parser.add_argument(f"--{name}", type=int, help="instead of the recipe's")

@@ -41,13 +41,16 @@ import numpy as np
 import pyarrow as pa
 import torch
 
+from didact.errors import DidactError
 from didact.experiments.simulating import keeping
 from didact.experiments.simulating.findings import find
 from didact.experiments.simulating.prepare import Experiment, configured, prepare, texts
 from didact.experiments.simulating.recipe import Recipe
 from didact.experiments.simulating.report import write
 from didact.experiments.simulating.runner import Hall, run
+from didact.models.halved import Halved
 from didact.models.load import load_model
+from didact.models.text import TextModel
 from didact.protocols import Model
 from didact.simulation.base import Outcome
 from didact.simulation.verdict import judge
@@ -78,7 +81,7 @@ def main() -> None:
     """Run the stages."""
     options = _options()
     torch.set_num_threads(options.threads)
-    torch.set_float32_matmul_precision("high")  # of explanations on a GPU; students have a setting of their own
+    torch.set_float32_matmul_precision("high")  # of predictions on a GPU; students have a setting of their own
     bench = Bench(options)
     bench.resume()
     stages = [stage.strip() for stage in options.stage.split(",") if stage.strip()]
@@ -126,6 +129,8 @@ class Bench:
                 except TimeoutError:
                     workers.shutdown(wait=False, cancel_futures=True)
                     break
+                except DidactError as problem:  # the stage that needs it will try again
+                    _say(f"  {label}: {problem}")
         self.seconds |= {f"explain {label}, all processes": round(own, 1) for label, own in spent.items()}
         _say(f"  {sum(chunk.done() and not chunk.cancelled() for chunk in chunks)} of {len(chunks)} chunks")
 
@@ -293,7 +298,7 @@ class Bench:
         _say(f"{len(rows)} students taken from {path}")
 
 
-_MODELS: dict[str, Model] = {}
+_MODELS: dict[tuple[str, bool], Model] = {}
 """The explained model of a process that explains."""
 
 
@@ -301,11 +306,19 @@ def _explained(recipe: Recipe, device: str, parts: Path, label: str, some: list[
     """Explain one chunk, in a process of its own; gives the seconds."""
     began = time.perf_counter()
     torch.set_num_threads(1)
-    if device not in _MODELS:
-        _MODELS[device] = load_model(**{**recipe.model, "device": device})
+    torch.set_float32_matmul_precision("highest")  # gradients must add up
     explainer = configured([entry for entry in recipe.explainers if entry.label == label])[label]
-    collect(_MODELS[device], some, explainer, Parts(parts), chunk=len(some))
+    model = _asked(recipe, device, half=explainer.card.family == "perturbation" and device != "cpu")
+    collect(model, some, explainer, Parts(parts), chunk=len(some))
     return time.perf_counter() - began
+
+
+def _asked(recipe: Recipe, device: str, *, half: bool) -> Model:
+    """The model of this process, loaded once."""
+    if (device, half) not in _MODELS:
+        model = load_model(**{**recipe.model, "device": device})
+        _MODELS[device, half] = Halved(model) if half and isinstance(model, TextModel) else model
+    return _MODELS[device, half]
 
 
 def _tiny(plain: Mapping[str, Any]) -> dict[str, Any]:

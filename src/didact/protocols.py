@@ -50,8 +50,11 @@ class Model(Protocol):
     name: str
     labels: tuple[str, ...]
     scales: tuple[Scale, ...]
-    precision: float
-    """How far, relative to 1 + |value|, the explained pass may lie from the plain one."""
+
+    @property
+    def precision(self) -> float:
+        """How far, relative to 1 + |value|, the explained pass may lie from the plain one."""
+        ...
 
     @property
     def default_absence(self) -> str:

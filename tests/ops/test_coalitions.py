@@ -9,10 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from didact.ops.coalitions import (
-    antithetic_count,
-    antithetic_orders,
     lime_samples,
-    prefixes,
     shapley_pair_count,
     shapley_pair_weights,
     shapley_pairs,
@@ -114,24 +111,3 @@ def test_drawn_rows_share_the_weight_of_their_size(n: int, pairs: int) -> None:
     if set(sizes) == set(mass):
         for size, wanted in mass.items():
             assert weights[sizes == size].sum() == pytest.approx(wanted)
-
-
-def test_orders_with_their_reverses_pass_through_complements() -> None:
-    orders = antithetic_orders(6, 20, np.random.default_rng(0))
-    assert (np.sort(orders, axis=1) == np.arange(6)).all()
-    forth, back = prefixes(orders), prefixes(orders[:, ::-1])
-    assert forth.shape == (20, 5, 6)
-    np.testing.assert_array_equal(forth, ~back[:, ::-1])
-    for order, rows in zip(orders, forth, strict=True):
-        assert [set(np.flatnonzero(row)) for row in rows] == [set(order[:k]) for k in range(1, 6)]
-
-
-@PROPERTY
-@given(st.integers(2, 16), st.integers(2, 900), st.integers(0, 5))
-def test_the_prefixes_of_so_many_orders_fit_into_the_budget(n: int, samples: int, seed: int) -> None:
-    pairs = antithetic_count(n, samples)
-    orders = antithetic_orders(n, pairs, np.random.default_rng(seed))
-    rows = prefixes(np.stack([orders, orders[:, ::-1]], axis=1)).reshape(-1, n)
-    distinct = len(np.unique(rows, axis=0))
-    assert distinct <= max(samples, 2 * n - 2)
-    assert pairs >= max(1, samples // (2 * n - 2))  # known coalitions make room for more orders

@@ -39,17 +39,22 @@ def test_few_words_down_to_one_equal_the_mean_over_all_orders(text: str) -> None
     np.testing.assert_allclose(found.array, by_permutations(text_game(text, interacting), len(text.split())), atol=1e-9)
 
 
-def test_drawn_orders_are_unbiased_and_their_errors_are_their_spread() -> None:
+@pytest.mark.parametrize("evaluations", [30, 66, 130, 400])  # 30: two orders of 11 units that share coalitions
+def test_drawn_orders_are_unbiased_and_their_errors_are_their_spread(evaluations: int) -> None:
     n = len(INTERACTING.split())
     exact = by_subsets(text_game(INTERACTING, interacting), n)
     model = black_box()
-    runs = [ShapleySampling(evaluations=130, seed=seed).explain(model, [INTERACTING], [1])[0] for seed in range(100)]
+    runs = [
+        ShapleySampling(evaluations=evaluations, seed=seed).explain(model, [INTERACTING], [1])[0] for seed in range(100)
+    ]
     values = np.array([run.scores for run in runs])
     spread = values.std(axis=0, ddof=1)
     assert spread.max() > 0.01
     assert (np.abs(values.mean(axis=0) - exact) <= 4 * spread / 10 + 1e-12).all()
     said = np.sqrt(np.mean([np.square(run.errors) for run in runs], axis=0))
-    np.testing.assert_allclose(said[spread > 0] / spread[spread > 0], 1, atol=0.35)
+    ratio = said[spread > 0] / spread[spread > 0]
+    assert ratio.min() >= 0.65
+    assert 0.8 <= ratio.mean() <= 1.35
 
 
 def test_every_run_adds_up_and_a_word_without_effect_gets_nothing() -> None:

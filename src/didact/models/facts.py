@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from didact.models import rounding
 from didact.models.attention import goes_through_interface
 from didact.models.borrowed import quiet
 
@@ -112,5 +113,5 @@ def _gap(model: PreTrainedModel, plain: Tensor, inputs: dict[str, Tensor]) -> fl
         logits = model(**inputs).logits
     except (TypeError, ValueError, IndexError, RuntimeError, NotImplementedError):
         return float("inf")
-    floor = 16 * torch.finfo(plain.dtype).eps / _TOLERANCE  # half precision cannot agree to 1e-5
+    floor = 16 * rounding.step(plain.dtype, plain.device) / _TOLERANCE  # half precision cannot agree to 1e-5
     return float((logits - plain).abs().max() / (plain.abs().max() + 1) / max(1.0, floor))

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from didact.errors import CapabilityError, InputError, ParameterError
 from didact.meter import count
+from didact.models import rounding
 from didact.models.attention import goes_through_interface, observed
 from didact.models.attention_gradients import maps_times_gradient
 from didact.models.borrowed import borrowed, parameters
@@ -80,11 +81,15 @@ class TextModel:
         self.activation = _activation(model.config)
         self.scales: tuple[Scale, ...] = ("logit",) if self.activation == "identity" else SCALES
         self.encoder = Encoder(tokenizer, _limit(model, tokenizer, max_length), max_truncated)
-        self.precision = 1e-3 if model.dtype.itemsize >= 4 else 3e-2
         tokens, fixed = (GPU_TOKENS, GPU_FIXED) if model.device.type == "cuda" else (CPU_TOKENS, CPU_FIXED)
         self.budget = Budget(batch_tokens or tokens, fixed=fixed)
         self.vocabulary = Vocabulary(tokenizer, model)
         self._hashed: tuple[object, str] | None = None
+
+    @property
+    def precision(self) -> float:
+        """How far the explained pass may lie from the plain one: further where products are rounded."""
+        return 1e-3 if rounding.step(self.hf.dtype, self.hf.device) < 1e-4 else 3e-2
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:

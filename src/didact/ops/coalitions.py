@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from didact.types import Floats
 
 Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
 
 
 def lime_samples(n: int, samples: int, rng: np.random.Generator) -> Bools:
@@ -84,34 +83,6 @@ def shapley_pair_count(n: int, samples: int) -> int:
 def pair_count(n: int, size: int) -> int:
     """Pairs of a coalition of this size and its complement; 2 size <= n."""
     return comb(n, size) // (2 if 2 * size == n else 1)
-
-
-def antithetic_orders(n: int, pairs: int, rng: np.random.Generator) -> Ints:
-    """Random orders of the units; each stands for the pair of itself and its reverse: (pairs, n)."""
-    return rng.permuted(np.tile(np.arange(n), (pairs, 1)), axis=1)
-
-
-def antithetic_count(n: int, samples: int) -> int:
-    """The most pairs of orders, at least one, whose prefixes cannot be more than ``samples`` different coalitions.
-
-    A pair of orders has two prefixes of each size, and there are only so many coalitions of a size. The number is
-    fixed before anything is drawn, which keeps the mean over the pairs unbiased.
-    """
-    most = [comb(n, size) for size in range(1, n)]
-    low, high = 1, max(1, samples)
-    while low < high:
-        middle = (low + high + 1) // 2
-        fits = sum(min(2 * middle, count) for count in most) <= samples
-        low, high = (middle, high) if fits else (low, middle - 1)
-    return low
-
-
-def prefixes(orders: Ints) -> Bools:
-    """The coalitions met when units arrive in these orders, without the empty and the full one: (..., n - 1, n)."""
-    n = orders.shape[-1]
-    arrival = orders.argsort(axis=-1)
-    found: Bools = arrival[..., None, :] < np.arange(1, n)[:, None]
-    return found
 
 
 def _kernel_mass(n: int, size: int) -> float:

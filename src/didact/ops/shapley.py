@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from didact.ops.coalitions import Bools, Ints, pair_count, shapley_pair_weights
+from didact.ops.coalitions import Bools, pair_count, shapley_pair_weights
+from didact.ops.orders import Ints
 from didact.types import Floats
 
 ROUGHNESS = (0.1, 0.5, 1.0, 2.0)
