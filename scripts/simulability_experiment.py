@@ -29,6 +29,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import tarfile
 import time
 import traceback
@@ -60,6 +61,8 @@ from didact.store.parts import Parts
 from didact.trained.collect import collect
 from didact.types import Example
 
+os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # asking for a GPU must not hinder forks from using it
+
 BEGAN = time.perf_counter()
 RECIPES = Path(__file__).resolve().parents[1] / "recipes" / "simulability"
 WEIGHTS = {"explain": 1.5, "movies": 1.2, "noise": 0.8, "qed": 1.2, "imdb": 4.0}
@@ -81,7 +84,7 @@ def main() -> None:
     """Run the stages."""
     options = _options()
     torch.set_num_threads(options.threads)
-    torch.set_float32_matmul_precision("high")  # of predictions on a GPU; students have a setting of their own
+    torch.set_float32_matmul_precision("high")  # of explanations on a GPU; students have a setting of their own
     bench = Bench(options)
     bench.resume()
     stages = [stage.strip() for stage in options.stage.split(",") if stage.strip()]
@@ -114,7 +117,7 @@ class Bench:
         recipe = self._recipe("imdb", "imdb", {})
         pool = texts(recipe)[0].examples
         used = [pool[place] for place in recipe.plan().used(len(pool)).tolist()]
-        unique = list({example.fingerprint: example for example in used}.values())
+        unique = _distinct(used)
         starts = range(0, len(unique), recipe.chunk)
         tasks = [(entry.label, unique[at : at + recipe.chunk]) for entry in recipe.explainers for at in starts]
         # Forked before this process has touched the GPU.
@@ -250,7 +253,7 @@ class Bench:
         """(explainer, texts, key) of every part of explanations, as ``collect`` makes them."""
         model = experiment.model
         assert model is not None
-        unique = list({example.fingerprint: example for example in self._taught(experiment)}.values())
+        unique = _distinct(self._taught(experiment))
         read = keys.readings(model, unique)
         size = experiment.recipe.chunk
         return [
@@ -298,6 +301,14 @@ class Bench:
         _say(f"{len(rows)} students taken from {path}")
 
 
+def _distinct(examples: Sequence[Example]) -> list[Example]:
+    """The first of every text, which is what ``collect`` explains."""
+    found: dict[tuple[str, ...], Example] = {}
+    for example in examples:
+        found.setdefault(example.fields, example)
+    return list(found.values())
+
+
 _MODELS: dict[tuple[str, bool], Model] = {}
 """The explained model of a process that explains."""
 
@@ -306,7 +317,6 @@ def _explained(recipe: Recipe, device: str, parts: Path, label: str, some: list[
     """Explain one chunk, in a process of its own; gives the seconds."""
     began = time.perf_counter()
     torch.set_num_threads(1)
-    torch.set_float32_matmul_precision("highest")  # gradients must add up
     explainer = configured([entry for entry in recipe.explainers if entry.label == label])[label]
     model = _asked(recipe, device, half=explainer.card.family == "perturbation" and device != "cpu")
     collect(model, some, explainer, Parts(parts), chunk=len(some))

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from didact.cli import main
@@ -11,7 +12,7 @@ from didact.experiments.fidelity import fidelity
 from didact.experiments.reproduce import l2e, protocol
 from didact.experiments.reproduce.grades import gather, means, versus
 from didact.experiments.reproduce.published import TABLES
-from didact.experiments.reproduce.study import Desk, Study, learned_label, run
+from didact.experiments.reproduce.study import LABELS, Desk, Study, learned_label, run
 from didact.models.load import load_model
 from didact.store import files
 from didact.store import records as record_store
@@ -298,6 +299,25 @@ def test_labels_of_an_earlier_run_are_taken_and_only_the_missing_ones_made(tmp_p
     more.label("occlusion", "train", 4)
     assert more.gather("occlusion")["train"] == 8
     assert more.labels("occlusion", "train")[:4] == few.labels("occlusion", "train")
+
+
+def test_taken_labels_stay_with_their_texts_when_the_order_is_another(tmp_path: Path) -> None:
+    recipe = tmp_path / "other.toml"
+    recipe.write_text(STUDY, encoding="utf-8")
+    first = Desk(Study.from_toml(recipe), tmp_path / "first", "cpu")
+    for split, start in first.chunks("occlusion"):
+        first.label("occlusion", split, start)
+    first.gather("occlusion")
+    table = files.read(first.labels_path("occlusion")).to_pylist()
+    many = sum(row["split"] == "train" for row in table)
+    turned = [row | {"number": many - 1 - row["number"]} if row["split"] == "train" else row for row in table]
+    strange = turned[0] | {"text": "0" * 16}  # of a text that is none of these
+
+    second = Desk(Study.from_toml(recipe), tmp_path / "second", "cpu")
+    second.take(pa.Table.from_pylist([*turned, strange], LABELS))
+    assert not list(second.missing("occlusion"))
+    second.gather("occlusion")
+    assert second.labels("occlusion", "train") == first.labels("occlusion", "train")
 
 
 def test_a_split_may_have_several_sources_and_a_teacher_fewer_texts(tmp_path: Path) -> None:

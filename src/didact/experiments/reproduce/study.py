@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any, Literal, Self, cast, get_args
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import torch
 
 from didact.attribution.base import ATTRIBUTIONS
@@ -259,9 +258,18 @@ class Desk:
         return {split: sum(key[0] == split for key in rows) for split in SPLITS}
 
     def take(self, table: pa.Table) -> None:
-        """Keep labels of an earlier run, a table of any teachers; ``gather`` puts them beside what is made here."""
-        for teacher in sorted(set(table["teacher"].to_pylist())):
-            files.write(self._taken_path(teacher), table.filter(pc.equal(table["teacher"], teacher)))
+        """Keep labels of an earlier run, a table of any teachers; ``gather`` puts them beside what is made here.
+
+        Texts count, not their numbers: another run may have taken them in another order, or other ones.
+        """
+        places = {
+            split: {text.fingerprint: number for number, text in reversed(list(enumerate(self.texts(split))))}
+            for split in SPLITS
+        }
+        rows = [row | {"number": places[row["split"]].get(row["text"])} for row in table.to_pylist()]
+        for teacher in sorted({row["teacher"] for row in rows}):
+            mine = [row for row in rows if row["teacher"] == teacher and row["number"] is not None]
+            files.write(self._taken_path(teacher), pa.Table.from_pylist(mine, LABELS))
 
     def _taken(self, teacher: str) -> list[dict[str, Any]]:
         path = self._taken_path(teacher)
