@@ -123,7 +123,12 @@ def test_intervals_stand_in_groups_round_a_line_at_zero() -> None:
     )
     assert dots["dot control"] < zero < dots["dot"]
     whiskers = [line.get("d", "") for line in tree.iter("path") if line.get("class") == "whisker"]
-    assert len(whiskers) == 1 + 2
+    assert len(whiskers) == 2 + 2  # a line at zero beside each group, and the two intervals that are known
+    heads = [float(text.get("y", "")) for text in tree.iter("text") if text.text in ("first", "second")]
+    upright = [line.get("d", "") for line in tree.iter("path") if "V" in line.get("d", "")]
+    assert upright
+    for top, bottom in (line.split(" ", 1)[1].split("V") for line in upright):
+        assert not any(float(top) < y < float(bottom) for y in heads)  # none crosses a heading
     named = [text.text for text in tree.iter("text")]
     assert {"first", "second", "a", "b", "none", "+2"} <= set(named)
 

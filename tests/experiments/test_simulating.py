@@ -362,7 +362,7 @@ def test_one_call_from_python(tmp_path: Path) -> None:
         progress=False,
     )
     assert found.answers
-    assert {row["method"] for row in found.table()} >= {NONE, "gradient_x_input", "random"}
+    assert {row["method"] for row in found.table} >= {NONE, "gradient_x_input", "random"}
     assert found.to_dict() == plain(found.findings)
     assert (tmp_path / "run" / "report.html").is_file()
     assert str(found).startswith("# run: which explanation teaches best")
@@ -384,7 +384,7 @@ def test_a_teacher_of_numbers_is_imitated_by_error_and_correlation(tmp_path: Pat
     assert found.verdict.metric == "squared_error"
     assert [verdict.metric for verdict in found.findings.further] == ["pearson", "rmse"]
     assert "## By pearson" in str(found)
-    assert {row["channel"] for row in found.table()} == {"words", "prior"}  # each student by the channel that fits
+    assert {row["channel"] for row in found.table} == {"words", "prior"}  # each student by the channel that fits
 
 
 def test_one_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -133,19 +133,19 @@ def forest(groups: Mapping[str, Sequence[Bar]], caption: Caption) -> str:
     for name, group in groups.items():
         rows.append(f'<text class="on-front" x="4" y="{y + 14:.1f}">{_short(name, 90)}</text>')
         y += 24
-        for bar in group:
-            rows.append(_interval(bar, xs, y + 9))
-            y += 18
-        y += 10
-    grid = "".join(
-        f'<path class="grid" d="M{xs.place(tick):.1f} 4V{y:.1f}"/>'
+        bottom = y + 18 * len(group)
+        for tick in ticks:  # beside the intervals alone, so that no line crosses a heading
+            kind = "whisker" if tick == 0 else "grid"
+            rows.append(f'<path class="{kind}" d="M{xs.place(tick):.1f} {y:.1f}V{bottom:.1f}"/>')
+        rows += [_interval(bar, xs, y + 18 * number + 9) for number, bar in enumerate(group)]
+        y = bottom + 10
+    numbers = "".join(
         f'<text class="tick" x="{xs.place(tick):.1f}" y="{y + 16:.1f}" text-anchor="middle">{_tick(tick)}</text>'
         for tick in ticks
     )
-    zero = f'<path class="whisker" d="M{xs.place(0.0):.1f} 4V{y:.1f}"/>'
     middle = (xs.begin + xs.end) / 2
     below = f'<text class="faint" x="{middle:.1f}" y="{y + 34:.1f}" text-anchor="middle">{_text(caption.x)}</text>'
-    return _chart(caption, grid + zero + "".join(rows) + below, height=y + 42)
+    return _chart(caption, "".join(rows) + numbers + below, height=y + 42)
 
 
 def standalone(chart: str, style_sheet: str) -> str:

@@ -227,7 +227,8 @@ class Findings:
         if not math.isfinite(value):
             return "–"
         decimals = 1 if self.scale == 100 else 3
-        return f"{self.scale * value:{'+' if sign else ''}.{decimals}f}".replace("-", "−")
+        rounded = round(self.scale * value, decimals) + 0.0  # no minus before a zero
+        return f"{rounded:{'+' if sign else ''}.{decimals}f}".replace("-", "−")
 
 
 def told(setting: Setting) -> str:

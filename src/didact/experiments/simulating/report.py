@@ -151,10 +151,16 @@ def _lead(findings: Findings) -> str:
 
 
 def _rows(findings: Findings, setting: Setting) -> list[list[str]]:
-    rows = findings.verdict.of(setting)
-    none, rest = rows[:1], rows[1:]
-    order = sorted(rest, key=lambda one: (one.control, -one.gain if math.isfinite(one.gain) else math.inf))
-    return [_row(findings, one) for one in (*none, *order)]
+    return [_row(findings, one) for one in (findings.verdict.of(setting)[0], *_in_order(findings, setting))]
+
+
+def _in_order(findings: Findings, setting: Setting) -> list[Gain]:
+    """The methods of a setting, the best first; controls after them, and more noise after less."""
+    noise = {arm["label"]: arm.get("noise", 0.0) for arm in findings.manifest.get("arms", ())}
+    return sorted(
+        findings.verdict.of(setting)[1:],
+        key=lambda one: (one.control, noise.get(one.method, 0.0), -one.gain if math.isfinite(one.gain) else math.inf),
+    )
 
 
 def _row(findings: Findings, one: Gain) -> list[str]:
@@ -165,7 +171,7 @@ def _row(findings: Findings, one: Gain) -> list[str]:
         return [name, score, "", "", "", "", count]
     mark = " *" if one.helps else ""
     interval = f"[{findings.number(one.low, sign=True)}, {findings.number(one.high, sign=True)}]"
-    room = "–" if not math.isfinite(one.normalised) else f"{100 * one.normalised:.0f} %".replace("-", "−")
+    room = "–" if not math.isfinite(one.normalised) else f"{round(100 * one.normalised)} %".replace("-", "−")
     return [name, score, findings.number(one.gain, sign=True) + mark, interval, p_value(one.adjusted), room, count]
 
 
@@ -237,10 +243,9 @@ def _gain_chart(findings: Findings) -> str:
     for setting in findings.verdict.settings:
         rows = findings.verdict.of(setting)
         heading = f"{told(setting)} (none: {findings.number(rows[0].score)})"
-        order = sorted(rows[1:], key=lambda one: (one.control, -one.gain if math.isfinite(one.gain) else math.inf))
         groups[heading] = [
             Bar(one.method, scale * one.gain, scale * one.low, scale * one.high, findings.points(one), one.control)
-            for one in order
+            for one in _in_order(findings, setting)
         ]
     unit = "points of " if scale == 100 else ""
     caption = Caption(

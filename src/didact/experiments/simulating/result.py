@@ -45,6 +45,7 @@ class Taught:
         """The score of every student on every exam text."""
         return self.findings.simulation
 
+    @property
     def table(self) -> list[dict[str, Any]]:
         """A row per setting and method: score, gain, interval, p and more."""
         return [dataclasses.asdict(one) for one in self.verdict.gains]
