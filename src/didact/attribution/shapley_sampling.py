@@ -32,10 +32,11 @@ from didact.types import Card, Cost, Floats, Target, Units
 class ShapleySampling(Attribution):
     """A unit's score is what the target gains on average when the unit joins those before it in a random order.
 
-    Each order is taken with its reverse, which cancels what is symmetric; a coalition that several orders pass through
-    is evaluated once. Every order is uniformly random, but together they are balanced, so that the errors of one make
-    up for those of another, and share coalitions where that makes room for one more. The scores of every order add up
-    to target(text) - target(text without its units), so their mean does too, and a unit without effect gets exactly
+    Each order is taken with its reverse, which cancels what is symmetric; a coalition that several orders pass
+    through is evaluated once. Every order is uniformly random, but together they are balanced, so that the errors
+    of one make up for those of another, and share coalitions where that makes room for one more; the balance is
+    searched once for texts of a length, a tenth of a second or two. The scores of every order add up to
+    target(text) - target(text without its units), so their mean does too, and a unit without effect gets exactly
     nothing. When all 2^n coalitions fit into the budget they are evaluated instead, and the values are exact.
     ``kernel_shap`` needs fewer evaluations for the same precision.
 
