@@ -137,6 +137,14 @@ def test_tables_show_measured_beside_published(finished: Path, capsys: pytest.Ca
     assert "## Figure 3" in capsys.readouterr().out
 
 
+def test_the_results_in_the_documentation_are_shown_with_their_texts(capsys: pytest.CaptureFixture[str]) -> None:
+    results = Path(__file__).parents[2] / "docs" / "results" / "l2e"
+    assert main(["reproduce", "l2e", "--table", "3", "--results", str(results)]) == 0
+    shown = capsys.readouterr().out
+    assert "sst2: minilm-sst2; texts: all + 20000 train, 400 validation, 500 test" in shown
+    assert "lime 10000" in shown  # what the teacher labelled of the news
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -206,15 +206,18 @@ def _notes(printed: Table, results: Results) -> list[str]:
 
 
 def _told(data: str, summary: Mapping[str, Any]) -> str:
-    """The model and how many texts there were, teachers that were cut short by the time limit apart."""
+    """The model, how many texts there were, and how many of them each teacher labelled."""
     study = summary.get("study", {})
-    limits = {split: given.get("limit", "all") for split, given in study.get("data", {}).items()}
-    texts = ", ".join(f"{limit} {split}" for split, limit in limits.items())
+    texts = ", ".join(f"{_limits(given)} {split}" for split, given in study.get("data", {}).items())
     gathered = {name: found for name, found in summary.get("facts", {}).items() if name.endswith("/gather")}
-    labelled = {name.split("/")[1]: found["train"] for name, found in gathered.items()}
-    short = [f"{teacher} {count}" for teacher, count in labelled.items() if count != limits.get("train")]
-    cut = f" (labelled in time: {', '.join(short)})" if short else ""
-    return f"{data}: {study.get('model', 'model not recorded')}; texts: {texts}{cut}."
+    labelled = ", ".join(f"{name.split('/')[1]} {found['train']}" for name, found in gathered.items())
+    learnt = f" (labelled to learn from: {labelled})" if labelled else ""
+    return f"{data}: {study.get('model', 'model not recorded')}; texts: {texts}{learnt}."
+
+
+def _limits(given: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> str:
+    sources = [given] if isinstance(given, Mapping) else given
+    return " + ".join(str(source.get("limit", "all")) for source in sources)
 
 
 def _missing(data: str, results: Results) -> str:
