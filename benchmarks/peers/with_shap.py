@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from benchmarks.peers.setting import Bench, Case, Entry, Item, OfVectors, Run, Text, best
+from didact.ops.orders import balanced_orders
 from didact.types import Floats
 
 
@@ -44,8 +45,9 @@ def _permutation(library: Any, bench: Bench, batch: int) -> Run:
                 n = len(item.words)
                 masker = library.maskers.Independent(np.zeros((1, n)))
                 explainer = library.PermutationExplainer(_coalitions(bench, item, batch), masker)
-                rounds = max(1, asked // (2 * n - 2))  # as many orders and their reverses as didact takes
-                explainer(np.ones((1, n)), max_evals=rounds * 2 * n + 1, batch_size=batch, silent=True)
+                groups, orders, _ = balanced_orders(n, asked, np.random.default_rng(0)).shape
+                most = groups * orders * 2 * n + 1  # as many orders and their reverses as didact takes
+                explainer(np.ones((1, n)), max_evals=most, batch_size=batch, silent=True)
 
     return run
 
