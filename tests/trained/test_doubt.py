@@ -12,8 +12,9 @@ from didact.errors import FormatError, InputError, ParameterError
 from didact.models.load import load_model
 from didact.protocols import Model
 from didact.testing.tiny import keyword_predict
+from didact.trained.about import About
 from didact.trained.doubt import FEATURES, Doubt, _ridge, features, fit_doubt
-from didact.trained.explainer import About, LearnedExplainer
+from didact.trained.explainer import LearnedExplainer
 from didact.trained.shapes.scorer import Scorer, ScorerConfig
 from didact.trained.signals.distil import Ranking
 from didact.types import Example, Floats, Prediction

@@ -19,7 +19,8 @@ from didact.models.text import TextModel
 from didact.protocols import Explainer, Model
 from didact.testing.conformance import CHECKS, applicable, make_case
 from didact.testing.tiny import TEXTS, tiny_model
-from didact.trained.explainer import About, LearnedExplainer
+from didact.trained.about import About
+from didact.trained.explainer import LearnedExplainer
 from didact.trained.shapes.scorer import Scorer, ScorerConfig
 from didact.trained.signals.base import Signal
 from didact.trained.signals.distil import Labelling, Ranking, Regression

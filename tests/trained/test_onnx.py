@@ -15,7 +15,8 @@ from didact.models.text import TextModel
 from didact.protocols import Model
 from didact.testing.tiny import TEXTS, tiny_model
 from didact.trained import onnx
-from didact.trained.explainer import About, LearnedExplainer
+from didact.trained.about import About
+from didact.trained.explainer import LearnedExplainer
 from didact.trained.shapes.scorer import Scorer, ScorerConfig
 from didact.trained.signals.distil import Regression
 from didact.types import Example

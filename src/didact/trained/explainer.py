@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -15,14 +12,14 @@ import numpy as np
 import torch
 
 from didact.attribution.base import checked
-from didact.errors import FormatError, MismatchError, ModelError, ParameterError
+from didact.errors import MismatchError, ModelError, ParameterError
 from didact.meter import metered
 from didact.models.outputs import resolve_target
 from didact.models.planner import Budget, Ints, run
 from didact.protocols import Explainer, Given, Model, TargetLike
 from didact.provenance import content_hash, versions
-from didact.trained import checkpoints, onnx, shapes, signals
-from didact.trained.card import readme
+from didact.trained import checkpoints, folders, onnx
+from didact.trained.about import About
 from didact.trained.doubt import Doubt, features, with_fallback
 from didact.trained.shapes.base import Item, Shape
 from didact.trained.signals.base import Signal
@@ -33,59 +30,11 @@ from didact.types import (
     Explanation,
     Floats,
     JsonValue,
-    Level,
     Prediction,
-    Scale,
     Units,
 )
 
-CONFIG = "config.json"
-WEIGHTS = "model.safetensors"
-FORMAT = 1
-
 _CHUNK = 4096
-_PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.pickle", "*.ckpt")
-
-
-@dataclass(frozen=True, kw_only=True)
-class About:
-    """Where a learned explainer comes from and how good it is.
-
-    Args:
-        model: name of the explained model.
-        fingerprint: hash of the explained model.
-        labels: names of its outputs.
-        teacher: whose explanations it learnt from.
-        teacher_parameters: the teacher's settings.
-        level: whether it scores "word"s or "token"s.
-        scale: of the explained number; the model's first one when not given.
-        data: what the training texts are.
-        data_hash: hash of the training samples.
-        scores: measured on held-out texts, by name.
-        cost: what training took and how fast it explains, by name with its unit.
-        doubt: what ``Doubt.to_dict`` gives; nothing where none was fitted.
-    """
-
-    model: str
-    fingerprint: str
-    labels: tuple[str, ...]
-    teacher: str = ""
-    teacher_parameters: Mapping[str, JsonValue] = field(default_factory=dict)
-    level: Level = "word"
-    scale: Scale | None = None
-    data: str = ""
-    data_hash: str = ""
-    scores: Mapping[str, float] = field(default_factory=dict)
-    cost: Mapping[str, JsonValue] = field(default_factory=dict)
-    doubt: Mapping[str, Any] | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "labels", tuple(self.labels))
-
-    @classmethod
-    def of(cls, model: Model, **facts: Any) -> About:
-        """About an explainer of this model."""
-        return cls(model=model.name, fingerprint=model.fingerprint(), labels=model.labels, **facts)
 
 
 class LearnedExplainer:
@@ -268,10 +217,10 @@ class LearnedExplainer:
         self._need_weights()
 
         def fill(beside: Path) -> dict[str, Any]:
-            checkpoints.write(beside / WEIGHTS, self.shape.state_dict(), {"format": FORMAT})
+            checkpoints.write(beside / folders.WEIGHTS, self.shape.state_dict(), {"format": folders.FORMAT})
             return {}
 
-        self._write(Path(folder), place, fill)
+        self._write(folder, place, fill)
 
     def export_onnx(
         self,
@@ -316,7 +265,7 @@ class LearnedExplainer:
                 onnx.check(measured[0])
             return {onnx.NAME: dataclasses.asdict(measured[0])}
 
-        self._write(Path(folder), place, fill)
+        self._write(folder, place, fill)
         return measured[0]
 
     def _need_weights(self) -> None:
@@ -325,31 +274,18 @@ class LearnedExplainer:
                 f"an explainer of the {self.runtime} runtime has no weights to save; use the one it was exported from"
             )
 
-    def _write(self, folder: Path, place: str | None, fill: Callable[[Path], dict[str, Any]]) -> None:
-        """Write a folder with what ``fill`` writes and tells about runtimes; what it has of the same explainer stays.
-
-        Files are made beside those that are there, and take their place when all are done.
-        """
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder) as name:
-            beside = Path(name)
+    def _write(self, folder: Path | str, place: str | None, fill: Callable[[Path], dict[str, Any]]) -> None:
+        def complete(beside: Path) -> dict[str, Any]:
             self.shape.save_reading(beside)
-            runtimes = fill(beside)
-            paths = sorted(path for path in beside.rglob("*") if path.is_file())
-            files = {path.relative_to(beside).as_posix(): _file_hash(path) for path in paths}
-            for file in files:
-                (folder / file).parent.mkdir(parents=True, exist_ok=True)
-                (beside / file).replace(folder / file)
-        config = _merged(folder, self._config(files, runtimes))
-        (folder / "README.md").write_text(readme(config, place or folder.name), encoding="utf-8")
-        text = json.dumps(config, indent=1, ensure_ascii=False)
-        (folder / CONFIG).write_text(text + "\n", encoding="utf-8")  # last: a torn folder lacks it or does not fit it
+            return fill(beside)
 
-    def _config(self, files: Mapping[str, str], runtimes: Mapping[str, Any]) -> dict[str, Any]:
+        folders.write(Path(folder), self._described(), complete, place)
+
+    def _described(self) -> dict[str, Any]:
         about = dataclasses.asdict(self.about)
         explained = {"name": about.pop("model"), "fingerprint": about.pop("fingerprint"), "labels": about.pop("labels")}
         return {
-            "didact_explainer": FORMAT,
+            "didact_explainer": folders.FORMAT,
             "method": self.card.name,
             "explained": explained,
             "level": about.pop("level"),
@@ -361,9 +297,6 @@ class LearnedExplainer:
                 "count": sum(weight.numel() for weight in self.shape.parameters()),
             },
             "about": about,
-            "files": dict(files),
-            "runtimes": dict(runtimes),
-            "versions": versions(),
         }
 
     @classmethod
@@ -387,15 +320,15 @@ class LearnedExplainer:
             device: "cpu" or "cuda"; the GPU when there is one, but for "onnx", which uses the CPU.
             threads: of the "onnx" runtime; torch has its own setting.
         """
-        folder = _folder(str(source))
-        config = _read_config(folder)
+        folder = folders.found(str(source))
+        config = folders.read_config(folder)
         if runtime == "torch":
-            shape, signal, about = _rebuilt(config, folder)
+            shape, signal, about = folders.rebuilt(config, folder)
             made = cls(shape.to(_device(device)), signal, about, force=force)
         else:
-            _check_runtime(runtime, device, config, folder)
+            folders.check_runtime(runtime, device, config, folder)
             with torch.device("meta"):  # for reading alone; nothing is computed with it
-                shape, signal, about = _built(config, folder)
+                shape, signal, about = folders.built(config, folder)
             int8 = bool(config["runtimes"][runtime]["int8"])
             other = onnx.load(folder / onnx.FILE, config["weights"]["hash"], int8=int8, threads=threads)
             made = cls(shape, signal, about, force=force, runtime=other)
@@ -431,114 +364,6 @@ class LearnedExplainer:
             except (HfHubHTTPError, OSError, ValueError) as problem:
                 raise ModelError(f"cannot push to {repo_id!r}: {problem!s:.200}. Check id, login and network") from None
         return str(address)
-
-
-def _folder(source: str) -> Path:
-    """The folder itself, or where the Hub's copy of it was put."""
-    path = Path(source)
-    if path.is_dir():
-        return path
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError
-
-    try:
-        return Path(snapshot_download(source, ignore_patterns=list(_PICKLES)))
-    except (HfHubHTTPError, OSError, ValueError) as problem:
-        raise ModelError(
-            f"cannot load the explainer {source!r}: it is not a folder here, so it was asked for at the Hub: "
-            f"{problem!s:.200}"
-        ) from None
-
-
-def _read_config(folder: Path) -> dict[str, Any]:
-    path = folder / CONFIG
-    if not path.is_file():
-        raise FormatError(f"{folder} holds no explainer: there is no {CONFIG} in it; write one with save_pretrained")
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as problem:
-        raise FormatError(f"{path} is not JSON: {problem}") from None
-    found = config.get("didact_explainer") if isinstance(config, dict) else None
-    if found is None:
-        raise FormatError(f"{path} does not describe a learned explainer; is {folder} the explained model's folder?")
-    if found != FORMAT:
-        raise FormatError(
-            f"{path} is of format {found!r}, and this version of didact reads {FORMAT}; install the didact it was made "
-            f"with ({config.get('versions', {}).get('didact', 'not recorded')}) or train it again"
-        )
-    return config  # type: ignore[no-any-return] # checked to be a dict
-
-
-def _merged(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
-    """The configuration with the files and runtimes that an old one has of the same network."""
-    try:
-        old = _read_config(folder)
-    except FormatError:
-        return config
-    if any(old.get(name) != config[name] for name in ("shape", "signal", "weights")):
-        return config
-    kept = {file: digest for file, digest in old["files"].items() if (folder / file).is_file()}
-    return config | {"files": kept | config["files"], "runtimes": old.get("runtimes", {}) | config["runtimes"]}
-
-
-def _check_runtime(runtime: str, device: str | None, config: Mapping[str, Any], folder: Path) -> None:
-    if runtime != onnx.NAME:
-        raise ParameterError(f"unknown runtime {runtime!r}; allowed: 'torch', '{onnx.NAME}'")
-    if device not in (None, "cpu"):
-        raise ParameterError(f"the {onnx.NAME} runtime computes on the CPU, but device={device!r} was given")
-    if runtime not in config.get("runtimes", {}) or onnx.FILE not in config["files"]:
-        raise FormatError(f"{folder} was not exported for the {onnx.NAME} runtime; write it with export_onnx")
-
-
-def _rebuilt(config: Mapping[str, Any], folder: Path) -> tuple[Shape, Signal, About]:
-    """Shape with its weights, signal and what is known about them."""
-    if WEIGHTS not in config.get("files", {}):
-        if onnx.FILE in config.get("files", {}):
-            raise FormatError(f"{folder} was exported and has no weights for torch; load it with runtime='onnx'")
-        raise FormatError(f"{folder / WEIGHTS} cannot be checked: its hash is not recorded in {CONFIG}; copy it again")
-    shape, signal, about = _built(config, folder)
-    tensors, _ = checkpoints.read(folder / WEIGHTS, "copy it again")
-    try:
-        shape.load_state_dict(tensors)
-    except RuntimeError as problem:
-        first = str(problem).splitlines()[-1].strip()
-        raise FormatError(f"{folder / WEIGHTS} does not fit {CONFIG}: {first:.200}") from None
-    return shape, signal, about
-
-
-def _built(config: Mapping[str, Any], folder: Path) -> tuple[Shape, Signal, About]:
-    """Shape without its weights, signal and what is known about them."""
-    _check_files(config, folder)
-    try:
-        shape = shapes.get(config["shape"]["name"]).from_settings(config["shape"]["settings"], folder)
-        signal: Signal = signals.get(config["signal"]["name"])(**config["signal"]["settings"])
-        explained = config["explained"]
-        about = About(
-            model=explained["name"],
-            fingerprint=explained["fingerprint"],
-            labels=tuple(explained["labels"]),
-            level=config["level"],
-            scale=config["scale"],
-            **config["about"],
-        )
-    except (KeyError, TypeError) as problem:
-        raise FormatError(f"{folder / CONFIG} lacks something or has too much: {problem}") from None
-    return shape, signal, about
-
-
-def _check_files(config: Mapping[str, Any], folder: Path) -> None:
-    """Refuse files that are missing or not the ones that were saved."""
-    for name, digest in config.get("files", {}).items():
-        path = folder / name
-        if not path.is_file():
-            raise FormatError(f"{folder} is not complete: {name} is missing; copy it again")
-        if digest != _file_hash(path):
-            raise FormatError(f"{path} is not the file that was saved: its hash differs; copy it again")
-
-
-def _file_hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _device(asked: str | None) -> torch.device:

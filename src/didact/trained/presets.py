@@ -25,8 +25,9 @@ from didact.provenance import shown
 from didact.stats.correlation import kendall, spearman
 from didact.store.parts import Parts
 from didact.trained import doubt, signals
+from didact.trained.about import About
 from didact.trained.collect import CHUNK, collect, fresh
-from didact.trained.explainer import About, LearnedExplainer
+from didact.trained.explainer import LearnedExplainer
 from didact.trained.fit import FitConfig, Fitted, Sample, Source, fit
 from didact.trained.shapes.base import Shape
 from didact.trained.shapes.scorer import Positions, Reading, Scorer, ScorerConfig

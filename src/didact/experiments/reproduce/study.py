@@ -38,8 +38,9 @@ from didact.store import compact, files
 from didact.store import records as record_store
 from didact.store.parts import Parts
 from didact.trained import signals
+from didact.trained.about import About
 from didact.trained.collect import collect
-from didact.trained.explainer import About, LearnedExplainer
+from didact.trained.explainer import LearnedExplainer
 from didact.trained.fit import FitConfig, fit
 from didact.trained.presets import fidelity, top_weight
 from didact.trained.shapes.scorer import Scorer, ScorerConfig
