@@ -21,8 +21,6 @@ import dataclasses
 import json
 import multiprocessing
 import os
-import shutil
-import subprocess
 import time
 import traceback
 from collections.abc import Callable
@@ -39,7 +37,7 @@ import torch
 from didact.attribution.base import ATTRIBUTIONS
 from didact.experiments.reproduce.grades import gather, means, versus
 from didact.experiments.reproduce.study import Desk, Study, learned_label
-from didact.models.halved import Halved
+from didact.models import halved
 from didact.models.text import TextModel
 from didact.store import files
 from didact.store import records as record_store
@@ -85,9 +83,6 @@ def main() -> None:
     settings = [_setting(options, recipe) for recipe in options.recipes]
     if options.labels:
         _take_labels(Path(options.labels), settings)
-    if options.mps and shutil.which("nvidia-cuda-mps-control"):
-        subprocess.run(["nvidia-cuda-mps-control", "-d"], check=False, timeout=20)
-        _say("MPS started")
     Run(settings, options).go()
 
 
@@ -283,18 +278,17 @@ def _desk(setting: Setting) -> Desk:
 
 
 def _may_be_quick(task: Task) -> bool:
-    """Whether a piece is labels to learn from, of a teacher that takes no gradients."""
+    """Whether a piece is labels to learn from that may be made in half precision."""
     if not task.setting.half or task.call != "label" or task.arguments[1] != "train":
         return False
-    teacher = _study(task.setting).teacher(task.arguments[0])
-    return ATTRIBUTIONS.get(teacher.name).card.family == "perturbation"
+    return halved.suits(ATTRIBUTIONS.get(_study(task.setting).teacher(task.arguments[0]).name).card)
 
 
 @lru_cache(maxsize=8)
 def _quick_desk(setting: Setting) -> Desk:
-    """A desk whose model counts in half precision: labels are far noisier than its rounding."""
+    """A desk whose model counts in half precision."""
     desk = Desk(_study(setting), Path(setting.work), setting.device)
-    desk.model = Halved(desk.model)
+    desk.model = halved.Halved(desk.model)
     return desk
 
 
@@ -441,7 +435,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=570, help="time for everything (default: 570)")
     parser.add_argument("--stage-seconds", type=float, default=0, help="time for a teacher's labels; 0: no limit")
     parser.add_argument("--reserve", type=float, default=60, help="seconds kept for measuring speed (default: 60)")
-    parser.add_argument("--mps", action="store_true", help="start NVIDIA's multi-process service")
     return parser.parse_args()
 
 

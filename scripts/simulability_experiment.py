@@ -49,7 +49,7 @@ from didact.experiments.simulating.prepare import Experiment, configured, prepar
 from didact.experiments.simulating.recipe import Recipe
 from didact.experiments.simulating.report import write
 from didact.experiments.simulating.runner import Hall, run
-from didact.models.halved import Halved
+from didact.models import halved
 from didact.models.load import load_model
 from didact.models.text import TextModel
 from didact.protocols import Model
@@ -318,7 +318,7 @@ def _explained(recipe: Recipe, device: str, parts: Path, label: str, some: list[
     began = time.perf_counter()
     torch.set_num_threads(1)
     explainer = configured([entry for entry in recipe.explainers if entry.label == label])[label]
-    model = _asked(recipe, device, half=explainer.card.family == "perturbation" and device != "cpu")
+    model = _asked(recipe, device, half=halved.suits(explainer.card) and device != "cpu")
     collect(model, some, explainer, Parts(parts), chunk=len(some))
     return time.perf_counter() - began
 
@@ -327,7 +327,7 @@ def _asked(recipe: Recipe, device: str, *, half: bool) -> Model:
     """The model of this process, loaded once."""
     if (device, half) not in _MODELS:
         model = load_model(**{**recipe.model, "device": device})
-        _MODELS[device, half] = Halved(model) if half and isinstance(model, TextModel) else model
+        _MODELS[device, half] = halved.Halved(model) if half and isinstance(model, TextModel) else model
     return _MODELS[device, half]
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from didact.models.text import TextModel
+from didact.types import Card
 
 
 class Halved(TextModel):
     """The same model with its weights rounded to float16, for methods that ask it thousands of times.
 
-    Explanations of it are taken for explanations of the whole model: what a perturbation method draws moves its scores
-    hundreds of times further than the rounding does. Methods that take gradients should ask the whole model.
+    Explanations of it are taken for explanations of the whole model: LIME's own draws move its scores hundreds of times
+    further than the rounding does. Methods that take gradients should ask the whole model.
 
     Args:
         whole: the model; its weights are rounded in place, so it must be nobody else's.
@@ -35,3 +36,8 @@ class Halved(TextModel):
     def fingerprint(self) -> str:
         """Of the model before it was rounded."""
         return self._whole
+
+
+def suits(card: Card) -> bool:
+    """Whether explanations by this method may come from it: it compares answers and takes no gradients."""
+    return card.family == "perturbation"

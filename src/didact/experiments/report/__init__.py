@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from didact.errors import InputError, ParameterError
+from didact.errors import ParameterError
 from didact.experiments.report.findings import Findings, find
 from didact.experiments.report.latex import latex
 from didact.experiments.report.markdown import markdown
 from didact.experiments.report.page import page
 from didact.experiments.report.plain import summary, table
 from didact.experiments.report.reading import read_run
+from didact.experiments.writing import write_files
 
 FILES: dict[str, tuple[str, Callable[[Findings], str]]] = {
     "md": ("report.md", markdown),
@@ -53,16 +54,4 @@ def find_in(folder: Path, *, metric: str | None = None, examples: int = 3) -> Fi
 
 def write(findings: Findings, formats: Sequence[str] = tuple(FILES)) -> list[Path]:
     """Write findings into the folder of their run."""
-    for form in formats:
-        if form not in FILES:
-            raise ParameterError(f"a report cannot be written as {form!r}; allowed are {', '.join(FILES)}")
-    written = []
-    for form, (name, writer) in FILES.items():
-        if form in formats:
-            path = findings.run.folder / name
-            try:
-                path.write_text(writer(findings), encoding="utf-8")
-            except OSError as problem:
-                raise InputError(f"cannot write {path}: {problem.strerror}") from None
-            written.append(path)
-    return written
+    return write_files(findings, findings.run.folder, FILES, formats)

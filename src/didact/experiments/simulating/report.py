@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from didact.errors import InputError, ParameterError
 from didact.experiments import charts
 from didact.experiments.charts import Bar, Caption, Series
 from didact.experiments.report.sheet import STYLE
 from didact.experiments.report.wording import p_value, plural
 from didact.experiments.simulating.findings import Curve, Findings, told
+from didact.experiments.writing import write_files
 from didact.render.pieces import printable
 from didact.render.style import stylesheet
 from didact.simulation.simulability import NONE, Setting
@@ -36,25 +36,13 @@ NOTES = (
 
 def write(findings: Findings, formats: Sequence[str] = ("md", "json", "svg", "html")) -> list[Path]:
     """Write the report into the run's folder; the page comes last."""
-    makers: dict[str, tuple[str, Any]] = {
+    files = {
         "md": ("report.md", markdown),
         "json": ("report.json", as_json),
         "svg": ("gains.svg", picture),
         "html": ("report.html", page),
     }
-    written = []
-    for form in formats:
-        if form not in makers:
-            raise ParameterError(f"a report cannot be written as {form!r}; allowed are {', '.join(makers)}")
-    for form, (name, maker) in makers.items():
-        if form in formats:
-            path = findings.folder / name
-            try:
-                path.write_text(maker(findings), encoding="utf-8")
-            except OSError as problem:
-                raise InputError(f"cannot write {path}: {problem.strerror}") from None
-            written.append(path)
-    return written
+    return write_files(findings, findings.folder, files, formats)
 
 
 def markdown(findings: Findings) -> str:
