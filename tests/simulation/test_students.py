@@ -160,6 +160,13 @@ def test_the_attention_of_a_bilstm_is_a_distribution_over_words() -> None:
     assert reading.attention is not None
     torch.testing.assert_close(reading.attention.sum(-1), torch.ones(2, 2))
     assert (reading.attention[~two.mask] == 0).all()
+    torch.testing.assert_close(reading.attention, two.mask / two.mask.sum(-1, keepdim=True))  # untaught: all alike
+    with torch.no_grad():
+        cohort.get_submodule("judge").weight.normal_()  # type: ignore[operator, union-attr]
+    reading = cohort.read(two, "row")
+    assert reading.attention is not None
+    assert (reading.attention[~two.mask] == 0).all()
+    assert reading.attention[two.mask].std() > 0.01
     context = (reading.attention[..., None] * reading.states).sum(2)
     torch.testing.assert_close(cohort.answers(context), reading.answers)
 

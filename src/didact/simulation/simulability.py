@@ -27,7 +27,7 @@ from didact.types import Example, Floats
 NONE = "none"
 """The student that is told nothing."""
 
-FORMAT = 1
+FORMAT = 2
 """Raised when remembered answers must not be used any more."""
 
 

@@ -9,6 +9,7 @@ import torch
 
 from didact.errors import CapabilityError
 from didact.simulation.base import STUDENTS, Batch, Cohort, Lab, Look, Reading, StudentCard
+from didact.simulation.stacked import StackedLinear
 from didact.simulation.students._recurrent import Recurrent, RecurrentCohort
 
 
@@ -23,7 +24,11 @@ from didact.simulation.students._recurrent import Recurrent, RecurrentCohort
 )
 @dataclass(frozen=True, kw_only=True)
 class BiLstmAttention(Recurrent):
-    """Its attention, softmax over words of v · tanh(W h), is the row that hints are held against."""
+    """Its attention, softmax over words of v · tanh(W h), is the row that hints are held against.
+
+    v begins at zero, so an untaught student looks at all words alike. From a random v, 500 lessons are learned by heart
+    through whatever words it happens to like, and any hint helps that moves attention away from them, random words too.
+    """
 
     def cohort(self, seeds: Sequence[int], words: int, lab: Lab) -> Cohort:
         """Untrained students for so many words."""
@@ -36,7 +41,7 @@ class _BiLstmsAttention(RecurrentCohort):
     def __init__(self, student: Recurrent, seeds: Sequence[int], words: int, lab: Lab) -> None:
         super().__init__(student, seeds, words, lab)
         self.bend = self.linear(self.width, student.hidden)
-        self.judge = self.linear(student.hidden, 1)
+        self.judge = StackedLinear(torch.zeros(self.size, student.hidden, 1), torch.zeros(self.size, 1))
 
     def read(self, batch: Batch, look: Look | None = None) -> Reading:
         """Answers, states and the distribution over words."""
