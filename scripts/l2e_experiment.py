@@ -128,8 +128,11 @@ class Run:
         """Tasks until the time is up; those that run then have some seconds more, since speed needs a quiet machine."""
         running: dict[Future[Any], Task] = {}
         while (left or running) and _now() < until + self.options.reserve / 2:
+            if _now() >= until:  # of what is left, only labels that there are may still be gathered
+                self.dropped |= {task.name for task in left if task.optional}
+                left = [task for task in left if self.options.only_labels and task.call == "gather"]
             # Half as many more than there are processes, so that none waits while results are written.
-            while _now() < until and len(running) < 1.5 * self.options.workers and (task := self._next(left)):
+            while len(running) < 1.5 * self.options.workers and (task := self._next(left)):
                 self.begun.setdefault(task.stage, _now())
                 running[pool.submit(_call, task)] = task
             if not running:
@@ -196,7 +199,7 @@ def _tasks(settings: list[Setting], options: argparse.Namespace) -> list[Task]:
             teachers = [one.label for one in _study(setting).teachers if wanted is None or one.label in wanted]
             if number < len(teachers):
                 stage = number * len(settings) + at
-                collecting = _label_tasks(setting, teachers[number], stage)
+                collecting = _label_tasks(setting, teachers[number], stage, more=options.only_labels)
                 found += collecting
                 if not options.only_labels:
                     own, more = _learning_tasks(setting, teachers[number], stage, collecting[-1:])
@@ -208,11 +211,11 @@ def _tasks(settings: list[Setting], options: argparse.Namespace) -> list[Task]:
     return found + random + further
 
 
-def _label_tasks(setting: Setting, teacher: str, stage: int) -> list[Task]:
-    """Chunks of labels and at last their gathering; nothing where they are gathered."""
+def _label_tasks(setting: Setting, teacher: str, stage: int, *, more: bool) -> list[Task]:
+    """Chunks of labels and at last their gathering; nothing where they are gathered, unless more are wanted."""
     desk = _desk(setting)
     here = f"{desk.study.name}/{teacher}"
-    if desk.has_labels(teacher):
+    if desk.has_labels(teacher) and not more:
         return []
     found = [
         Task(
@@ -267,9 +270,10 @@ def _study(setting: Setting) -> Study:
     study = Study.from_toml(setting.recipe).limited(
         train=setting.train, validation=setting.validation, test=setting.test
     )
-    training = dict(study.training) | ({} if setting.epochs is None else {"epochs": setting.epochs})
+    if setting.epochs is not None:
+        study = dataclasses.replace(study, changes=[*study.changes, {"training": {"epochs": setting.epochs}}])
     seeds = study.initialisations if setting.seeds is None else setting.seeds
-    return dataclasses.replace(study, training=training, initialisations=seeds)
+    return dataclasses.replace(study, initialisations=seeds)
 
 
 @lru_cache(maxsize=8)

@@ -326,6 +326,43 @@ def test_taken_labels_stay_with_their_texts_when_the_order_is_another(tmp_path: 
     assert not list(second.missing("occlusion"))
     second.gather("occlusion")
     assert second.labels("occlusion", "train") == first.labels("occlusion", "train")
+    lost = turned.pop()
+    second.take(pa.Table.from_pylist(turned, LABELS))
+    [(split, start)] = second.missing("occlusion")
+    assert split == lost["split"]
+    [made] = second.label("occlusion", split, start).values()  # the other texts of the chunk are known
+    assert made.example.fingerprint == lost["text"]
+
+
+def test_some_networks_may_be_trained_otherwise(tmp_path: Path) -> None:
+    recipe = tmp_path / "own.toml"
+    changes = """
+[[changes]]
+teacher = "occlusion"
+training = { epochs = 2 }
+
+[[changes]]
+signal = "ranking"
+network = { width = 16 }
+training = { epochs = 3 }
+"""
+    recipe.write_text(STUDY + changes, encoding="utf-8")
+    study = Study.from_toml(recipe)
+    found = {
+        (teacher, signal): (own["network"]["width"], own["training"]["epochs"])
+        for teacher in ("occlusion", "gradient")
+        for signal in ("labelling", "ranking")
+        for own in [study.settings(teacher, signal)]
+    }
+    assert list(found.values()) == [(8, 2), (16, 3), (8, 1), (16, 3)]
+    desk = Desk(study, tmp_path / "work", "cpu")
+    for split, start in desk.chunks("occlusion"):
+        desk.label("occlusion", split, start)
+    desk.gather("occlusion")
+    assert desk.learn("occlusion", "tokens", "ranking", 0)["epochs"] == 3
+    recipe.write_text(STUDY + changes.replace("signal =", "signals ="), encoding="utf-8")
+    with pytest.raises(FormatError, match="change 2: unknown key 'signals'"):
+        Study.from_toml(recipe)
 
 
 def test_a_split_may_have_several_sources_and_a_teacher_fewer_texts(tmp_path: Path) -> None:

@@ -92,6 +92,8 @@ class Study:
         initialisations: networks per teacher and signal.
         network: settings of ``ScorerConfig``.
         training: settings of ``FitConfig``.
+        changes: settings of some networks that differ, later ones counting: each with "network" or "training", for the
+            networks of a "teacher" and a "signal", or of all where these are not named.
         texts: label of a teacher -> training texts that it labels, where not all.
         chunk: texts that are labelled together.
         tables: numbers of the paper's tables that it fills.
@@ -109,6 +111,7 @@ class Study:
     initialisations: int = 3
     network: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
+    changes: Sequence[Mapping[str, Any]] = ()
     texts: Mapping[str, int] = field(default_factory=dict)
     chunk: int = 32
     tables: tuple[int, ...] = ()
@@ -138,6 +141,10 @@ class Study:
             raise FormatError(f"{place}: {unknown('embeddings', parts['embeddings'], allowed)}")
         if parts.get("choose", "loss") not in (choices := get_args(Choice)):
             raise FormatError(f"{place}: {unknown('choice', parts['choose'], choices)}")
+        for number, one in enumerate(parts.get("changes", ()), start=1):
+            if odd := sorted(one.keys() - {"teacher", "signal", "network", "training"}):
+                allowed = ("teacher", "signal", "network", "training")
+                raise FormatError(f"{place}, change {number}: {unknown('key', odd[0], allowed)}")
         for name in parts["signals"]:
             if name not in SIGNALS:
                 raise FormatError(f"{place}: {unknown('signal', name, list(SIGNALS))}")
@@ -155,6 +162,15 @@ class Study:
         """(reading, signal) of every network that learns from a teacher."""
         own = [("tokens", signal) for signal in self.signals]
         return own + [(str(reading), str(signal)) for reading, signal in self.more.get(teacher, ())]
+
+    def settings(self, teacher: str, signal: str) -> dict[str, dict[str, Any]]:
+        """Settings of "network" and "training" for the networks that learn from a teacher by a signal."""
+        found = {"network": dict(self.network), "training": dict(self.training)}
+        for one in self.changes:
+            if one.get("teacher", teacher) == teacher and one.get("signal", signal) == signal:
+                for part, settings in found.items():
+                    settings.update(one.get(part, {}))
+        return found
 
     def teacher(self, label: str) -> Entry:
         """The teacher called so."""
@@ -226,21 +242,21 @@ class Desk:
 
     def missing(self, teacher: str) -> Iterator[tuple[str, int]]:
         """The chunks that no earlier run has labelled in full."""
-        taken = {(row["split"], row["number"]) for row in self._taken(teacher)}
         for split, start in self.chunks(teacher):
-            end = min(start + self.study.chunk, len(self.texts(split)))
-            if any((split, number) not in taken for number in range(start, end)):
+            if self._wanted(teacher, split, start):
                 yield split, start
 
-    def label(self, teacher: str, split: str, start: int) -> list[Explanation]:
-        """Labels of one chunk, found or made."""
-        chunk = self.texts(split)[start : start + self.study.chunk]
-        if not chunk:
-            return []
+    def label(self, teacher: str, split: str, start: int) -> dict[int, Explanation]:
+        """Labels of the texts of one chunk that no earlier run has labelled, by number; found or made."""
+        wanted = self._wanted(teacher, split, start)
+        if not wanted:
+            return {}
+        texts = self.texts(split)
+        chunk = [texts[number] for number in wanted]
         found = collect(self.model, chunk, self.explainer(teacher), self.parts, chunk=len(chunk))
         self._done(teacher, split, start).parent.mkdir(parents=True, exist_ok=True)
         self._done(teacher, split, start).touch()
-        return found
+        return dict(zip(wanted, found, strict=True))
 
     def has_labels(self, teacher: str) -> bool:
         """Whether all labels of a teacher are gathered."""
@@ -248,11 +264,10 @@ class Desk:
 
     def gather(self, teacher: str) -> dict[str, int]:
         """Put the labels that there are into one table; gives how many of each split."""
-        rows = {(row["split"], row["number"]): row for row in self._taken(teacher)}
+        rows = dict(self._taken(teacher))
         for split, start in self.chunks(teacher):
             if self._done(teacher, split, start).exists():
-                found = self.label(teacher, split, start)
-                for number, one in enumerate(found, start=start):
+                for number, one in self.label(teacher, split, start).items():
                     place = {"teacher": teacher, "split": split, "number": number}
                     rows[split, number] = place | compact.packed(one)
         files.write(self.labels_path(teacher), pa.Table.from_pylist([rows[key] for key in sorted(rows)], LABELS))
@@ -271,10 +286,25 @@ class Desk:
         for teacher in sorted({row["teacher"] for row in rows}):
             mine = [row for row in rows if row["teacher"] == teacher and row["number"] is not None]
             files.write(self._taken_path(teacher), pa.Table.from_pylist(mine, LABELS))
+            self._known.pop(teacher, None)
 
-    def _taken(self, teacher: str) -> list[dict[str, Any]]:
-        path = self._taken_path(teacher)
-        return files.read(path).to_pylist() if path.is_file() else []
+    def _wanted(self, teacher: str, split: str, start: int) -> list[int]:
+        """Numbers of the texts of a chunk that no earlier run has labelled."""
+        taken = self._taken(teacher)
+        end = min(start + self.study.chunk, len(self.texts(split)))
+        return [number for number in range(start, end) if (split, number) not in taken]
+
+    def _taken(self, teacher: str) -> dict[tuple[str, int], dict[str, Any]]:
+        """Labels of earlier runs by split and number."""
+        if teacher not in self._known:
+            path = self._taken_path(teacher)
+            rows = files.read(path).to_pylist() if path.is_file() else []
+            self._known[teacher] = {(row["split"], row["number"]): row for row in rows}
+        return self._known[teacher]
+
+    @cached_property
+    def _known(self) -> dict[str, dict[tuple[str, int], dict[str, Any]]]:
+        return {}
 
     def _taken_path(self, teacher: str) -> Path:
         return self.work / "taken" / f"{teacher}.parquet"
@@ -342,13 +372,14 @@ class Desk:
         model, train, validation = self.model, self.labels(teacher, "train"), self.labels(teacher, "validation")
         kind, settings = SIGNALS[signal]
         task = signals.get(kind).suited(signed=train[0].signed, **settings)
+        own = self.study.settings(teacher, signal)
         inherited = reading == "tokens" and self.study.embeddings != "own"
         known = cast("torch.nn.Embedding", model.hf.get_input_embeddings()).weight.detach()
         config = ScorerConfig(
             **{
                 "positions": "sinusoidal" if reading == "tokens" else "none",
                 "table": known.shape[1] if inherited else None,
-                **self.study.network,
+                **own["network"],
                 "labels": model.labels,
                 "outputs": task.outputs,
                 "reading": reading,
@@ -363,7 +394,7 @@ class Desk:
             for some in (train, validation)
         )
         device = {"device": "cpu"} if model.hf.device.type == "cpu" else {}
-        training = FitConfig(**{**self.study.training, **device, "seed": seed})
+        training = FitConfig(**{**own["training"], **device, "seed": seed})
         monitor = top_weight(task, held_out, validation) if self.study.choose == "top_weight" else None
         fitted = fit(scorer, task, samples, held_out, training, monitor=monitor)
         asked = self.study.teacher(teacher)

@@ -131,7 +131,7 @@ class Labelling(Distil):
 
     L = - sum over i of log softmax(v_i)[h(w_i)]. What strong means is decided for each document, by ``kinds``.
 
-    The score is the mean of the classes' values (-4, -1, 0, 1, 4 from strongly against to strongly for; 2, 1, 0 for
+    The score is the mean of the classes' values (-3, -1, 0, 1, 3 from strongly against to strongly for; 2, 1, 0 for
     high, medium and low) under the softmax: it orders words within a class as well, by how sure the network is. Strong
     weights are four to six times as large as weak ones with most teachers, so that this is close to the weight that is
     expected.
@@ -170,7 +170,7 @@ class Labelling(Distil):
 
     def scores(self, outputs: Tensor) -> Tensor:
         """The expected value of the class."""
-        values = (-4, -1, 0, 1, 4) if self.classes == 5 else (2, 1, 0)
+        values = (-3, -1, 0, 1, 3) if self.classes == 5 else (2, 1, 0)
         return outputs.softmax(-1) @ outputs.new_tensor(values)
 
     def _terms(
