@@ -141,8 +141,8 @@ def test_the_results_in_the_documentation_are_shown_with_their_texts(capsys: pyt
     results = Path(__file__).parents[2] / "docs" / "results" / "l2e"
     assert main(["reproduce", "l2e", "--table", "3", "--results", str(results)]) == 0
     shown = capsys.readouterr().out
-    assert "sst2: minilm-sst2; texts: all + 20000 train, 400 validation, 500 test" in shown
-    assert "lime 10000" in shown  # what the teacher labelled of the news
+    assert "sst2: minilm-sst2; texts: all + all train, 400 validation, 500 test" in shown
+    assert "lime 10000" in shown and "lime 43546" in shown  # what the networks learnt from
 
 
 @pytest.mark.parametrize(
