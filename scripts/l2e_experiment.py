@@ -35,8 +35,9 @@ import pyarrow as pa
 import torch
 
 from didact.attribution.base import ATTRIBUTIONS
+from didact.experiments.reproduce.desk import Desk
 from didact.experiments.reproduce.grades import gather, means, versus
-from didact.experiments.reproduce.study import Desk, Study, learned_label
+from didact.experiments.reproduce.study import Study, learned_label
 from didact.models import halved
 from didact.models.text import TextModel
 from didact.store import files

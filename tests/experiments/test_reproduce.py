@@ -10,9 +10,10 @@ from didact.cli import main
 from didact.errors import FormatError, InputError, MismatchError, ParameterError
 from didact.experiments.fidelity import fidelity
 from didact.experiments.reproduce import l2e, protocol
+from didact.experiments.reproduce.desk import LABELS, Desk, run
 from didact.experiments.reproduce.grades import gather, means, versus
 from didact.experiments.reproduce.published import TABLES
-from didact.experiments.reproduce.study import LABELS, Desk, Study, learned_label, run
+from didact.experiments.reproduce.study import Study, learned_label
 from didact.models.load import load_model
 from didact.store import files
 from didact.store import records as record_store

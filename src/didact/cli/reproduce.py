@@ -96,7 +96,8 @@ def _show(options: argparse.Namespace) -> None:
 
 def _measure(recipe: Path, out: Path, device: str | None) -> None:
     from didact.experiments.reproduce import l2e
-    from didact.experiments.reproduce.study import Study, run
+    from didact.experiments.reproduce.desk import run
+    from didact.experiments.reproduce.study import Study
     from didact.progress import listening
     from didact.render.progress import Bar
     from didact.store import records
