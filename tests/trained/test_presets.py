@@ -1,6 +1,5 @@
 """L2E from model, texts and teacher to an explainer: what it learns, what it keeps, and that a kill changes nothing."""
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,10 @@ from didact.progress import listening
 from didact.protocols import Model
 from didact.store.parts import Parts
 from didact.testing.tiny import keyword_predict
+from didact.trained.closeness import closeness
 from didact.trained.explainer import LearnedExplainer
-from didact.trained.presets import comparable, fidelity, top_weight, train_l2e
+from didact.trained.presets import train_l2e
 from didact.trained.shapes.scorer import Scorer
-from didact.trained.signals.base import Signal
-from didact.trained.signals.distil import Labelling, Ranking
-from didact.types import Explanation, Floats
 
 LABELS = ("negative", "positive")
 WORDS = ("wonderful", "warm", "good", "dull", "worse", "avoid", "film", "plot", "acting", "the", "a", "with", "saw")
@@ -86,22 +83,9 @@ def test_the_numbers_are_those_of_the_held_out_texts(model: Model, folder: Path)
     assert made.about.cost["held-out texts"] == 30
     assert made.about.cost["training texts"] == 34  # of the other forty, six are for validation
     taught = Occlusion().explain(model, apart)
-    found = fidelity(made.explain(model, apart), taught, made.signal)
+    found = closeness(made.explain(model, apart), taught, made.signal)
     assert made.about.scores["spearman"] == pytest.approx(np.nanmean(found["spearman"]))
     assert made.about.scores["top-k IoU"] == pytest.approx(found["top-k IoU"].mean())
-
-
-def test_fidelity_by_hand(model: Model) -> None:
-    (taught,) = Occlusion().explain(model, ["good dull film plot"])
-    taught = dataclasses.replace(taught, scores=(1.0, -3.0, 0.5, 0.0))
-    student = dataclasses.replace(taught, scores=(3.0, 4.0, 2.0, 1.0))
-    assert comparable(taught, Ranking()).tolist() == [1.0, 3.0, 0.5, 0.0]
-    found = fidelity([student], [taught], Ranking())  # the same order as |w|
-    assert (found["spearman"][0], found["kendall"][0], found["top-k IoU"][0]) == pytest.approx((1, 1, 1))
-    found = fidelity([student], [taught], Labelling())
-    # orders 2nd, 1st, 3rd, 4th against 1st, 4th, 2nd, 3rd: d = 1, -3, 1, 1, rho = 1 - 6 * 12 / (4 * 15) = -0.2;
-    # pairs: good-dull, dull-film and dull-plot differ, 3 of 6: tau 0; tops {dull, good} and {good, film}: 1 of 3
-    assert (found["spearman"][0], found["kendall"][0], found["top-k IoU"][0]) == pytest.approx((-0.2, 0, 1 / 3))
 
 
 class Stop:
@@ -180,27 +164,6 @@ def test_the_seed_decides(model: Model, folder: Path) -> None:
     assert list(parts.keys()) == before  # another split of the same labels
     assert made[0].parameters == made[1].parameters
     assert made[0].parameters != made[2].parameters
-
-
-def test_top_weight_by_hand(model: Model, trained: LearnedExplainer) -> None:
-    """Of 4 words 2 are on top: the student's top two have 1 + 3 of at most 3 + 2; of the other text, all of 5."""
-    first, second = Occlusion().explain(model, ["film plot acting the", "a with"])
-    taught = [dataclasses.replace(first, scores=(1.0, 3.0, -1.0, 2.0)), dataclasses.replace(second, scores=(5.0, 0.0))]
-
-    class Says(Signal):
-        name, outputs, settings, signed = "says", 1, {}, False  # type: ignore[assignment] # plain values do
-
-        def targets(self, explanation: Explanation) -> Floats:
-            raise NotImplementedError
-
-        def loss(self, *given: Any) -> torch.Tensor:
-            raise NotImplementedError
-
-        def scores(self, outputs: torch.Tensor) -> torch.Tensor:
-            return torch.tensor([[7.0, 8.0, 0.0, 1.0], [2.0, 1.0, 9.0, 9.0]])[: len(outputs), : outputs.shape[1]]
-
-    samples = [(trained.shape.read(one.units, 1, one.prediction), one.array) for one in taught]
-    assert top_weight(Says(), samples, taught)(trained.shape) == pytest.approx((4 / 5 + 1) / 2)
 
 
 @pytest.mark.parametrize("signal", ["ranking", "labelling"])

@@ -15,8 +15,8 @@ from didact.metrics.base import METRICS
 from didact.protocols import Evidence, Model
 from didact.stats.bootstrap import Interval, interval
 from didact.stats.paired import holm, wilcoxon
+from didact.trained.closeness import closeness
 from didact.trained.explainer import LearnedExplainer
-from didact.trained.presets import fidelity as closeness
 from didact.types import Explanation, Floats
 
 ALPHA = 0.05

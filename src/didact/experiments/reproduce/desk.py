@@ -35,10 +35,10 @@ from didact.store import records as record_store
 from didact.store.parts import Parts
 from didact.trained import signals
 from didact.trained.about import About
+from didact.trained.closeness import closeness, top_weight
 from didact.trained.collect import collect
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.fit import FitConfig, fit
-from didact.trained.presets import fidelity, top_weight
 from didact.trained.shapes.scorer import Scorer, ScorerConfig
 from didact.types import Example, Explanation, Record
 
@@ -217,7 +217,7 @@ class Desk:
         known = [one.prediction for one in taught]
         found = explainer.explain(self.model, [one.example for one in taught], predictions=known)
         grades = self._grades(found)
-        close = fidelity(found, taught, explainer.signal)
+        close = closeness(found, taught, explainer.signal)
         grades |= {"rank_correlation": close["spearman"].tolist(), "top_iou": close["top-k IoU"].tolist()}
         compare = protocol.labelled if signal == "labelling" else protocol.ranked
         pairs = compare(self.model, taught, found)

@@ -33,7 +33,7 @@ class Study:
         model: "source" and options of ``load_model``.
         data: for "train", "validation" and "test" the "source" and options of ``load_data``; or a list of these, whose
             texts follow each other, none twice. "words" leaves out shorter texts.
-        teachers: methods with their settings; "full" ones have all ways of learning.
+        teachers: methods with their settings.
         signals: how every teacher is learnt from: "labelling", "ranking", "signed_ranking".
         embeddings: of networks that read tokens: "kept", the explained model's own, not trained, so that rare words
             mean something, and turned to the network's width by a matrix that is; "first", trained too; "own",
