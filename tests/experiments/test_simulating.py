@@ -335,11 +335,17 @@ def test_the_papers_tables_are_whole() -> None:
 def test_tables_put_measured_beside_published(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = simulability.read(finished.parent)
     assert [one.name for one in results] == ["small"]
-    six = simulability.table(6, results)
+    assert "τ here" in simulability.table(10, results)
+    assert "| here |" not in simulability.table(6, results)  # it has students of neither kind
+    measured = simulability.read(Path(__file__).parents[2] / "docs" / "results" / "simulability")
+    five, six = simulability.table(5, measured), simulability.table(6, measured)
     assert "| gradient_x_input |" in six
     assert "random (control)" in six
     assert "up to 7 points" in six
-    assert "τ here" in simulability.table(10, results)
+    assert "minilm, attention, 500 lessons" in five
+    assert "bilstm_attention, attention, 500 lessons" in six
+    assert "minilm, attention" not in six
+    assert "ridge" not in five + six
     assert "Not measured yet: didact run recipes/simulability/movies.toml" in simulability.table(3, [])
     assert main(["reproduce", "simulability", "--table", "4"]) == 0
     assert "| alignment | 37.3 |" in capsys.readouterr().out

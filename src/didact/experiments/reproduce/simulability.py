@@ -283,7 +283,8 @@ def _measured_alone(number: int, run: Findings) -> list[str]:
 def _of_students(number: int, run: Findings) -> list[str]:
     """Every method in every setting of the table's kind of students, and the average rank."""
     kinds = {label: given.get("student") for label, given in run.manifest.get("students", {}).items()}
-    settings = [s for s in run.verdict.settings if (kinds.get(s.student) == "transformer") == (number == 5)]
+    wanted = ("transformer",) if number == 5 else ("bilstm", "bilstm_attention")
+    settings = [one for one in run.verdict.settings if kinds.get(one.student) in wanted]
     if not settings:
         return []
     methods = [NONE, *run.simulation.methods]
