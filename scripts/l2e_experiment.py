@@ -108,25 +108,32 @@ class Run:
         tasks = _tasks(self.settings, self.options)
         workers, limit = self.options.workers, self.options.seconds
         _say(f"{len(tasks)} tasks for {workers} processes, {limit:.0f} s")
-        pool = ProcessPoolExecutor(workers, multiprocessing.get_context("fork"), _begin, (self.options.tf32,))
+        pool = self._pool(workers)
         self.options.reserve = min(self.options.reserve, limit / 4)
         self._work(pool, tasks, limit - self.options.reserve)
-        for setting in () if self.options.only_labels else self.settings:
-            name = f"{_study(setting).name}/speed"
-            if limit - _now() > 8:
-                future = pool.submit(_call, Task(name, setting, "speed"))
-                wait([future], timeout=limit - 5 - _now())
-                if future.done():
-                    self._finished(Task(name, setting, "speed"), future)
+        _end(pool)
+        if not self.options.only_labels:
+            self._measure_speed(limit - 5)
         for setting in self.settings:
             self._write(setting, last=True)
         _say(f"done: {len(self.done)} tasks, {len(self.failed)} failed, {len(self.dropped)} dropped")
-        for process in list((pool._processes or {}).values()):
-            process.terminate()
-        pool.shutdown(wait=False, cancel_futures=True)
+
+    def _pool(self, workers: int) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(workers, multiprocessing.get_context("fork"), _begin, (self.options.tf32,))
+
+    def _measure_speed(self, until: float) -> None:
+        """The speed of every study, in a process that has the machine to itself."""
+        pool = self._pool(1)
+        for setting in self.settings:
+            task = Task(f"{_study(setting).name}/speed", setting, "speed")
+            future = pool.submit(_call, task)
+            wait([future], timeout=max(0.0, until - _now()))
+            if future.done():
+                self._finished(task, future)
+        _end(pool)
 
     def _work(self, pool: ProcessPoolExecutor, left: list[Task], until: float) -> None:
-        """Tasks until the time is up; those that run then have some seconds more, since speed needs a quiet machine."""
+        """Tasks until the time is up; those that run then have some seconds more."""
         running: dict[Future[Any], Task] = {}
         while (left or running) and _now() < until + self.options.reserve / 2:
             if _now() >= until:  # of what is left, only labels that there are may still be gathered
@@ -141,7 +148,6 @@ class Run:
             ready, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
             for future in ready:
                 self._finished(running.pop(future), future)
-        self.facts["quiet"] = not running
 
     def _next(self, left: list[Task]) -> Task | None:
         """The first task that can begin; those that come too late are dropped."""
@@ -251,6 +257,13 @@ def _learning_tasks(setting: Setting, teacher: str, stage: int, gathering: list[
 
 def _is_graded(desk: Desk, label: str, seed: int) -> bool:
     return (desk.work / "records" / f"{label} {seed}.parquet").is_file()
+
+
+def _end(pool: ProcessPoolExecutor) -> None:
+    """Stop the processes, whatever they are doing."""
+    for process in list((pool._processes or {}).values()):
+        process.terminate()
+    pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _begin(tf32: bool) -> None:
@@ -367,7 +380,6 @@ def _write_results(run: Run, setting: Setting) -> None:
         "facts": {name: found for name, found in run.facts.items() if name.startswith(mine)},
         "failed": {name: why for name, why in run.failed.items() if name.startswith(mine)},
         "dropped": sum(name.startswith(mine) for name in run.dropped),
-        "quiet": run.facts.get("quiet"),
         "speed": run.facts.get(f"{mine}speed", {}),
         "means": means(grades),
         "versus": [dataclasses.asdict(row) for row in versus(grades)],
