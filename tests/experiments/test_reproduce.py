@@ -216,7 +216,9 @@ class Sum:
 def test_labelled_words_are_masked_by_hand() -> None:
     learned, teacher = explained((2.0, -1.0, 1.0, 0.0)), explained((3.0, -0.5, -0.1, 1.0))
     assert protocol.labels(learned).tolist() == [2, -1, 1, 0]  # 2 lies above the mean 1.5 of the positive ones
-    found = protocol.labelled(Sum(), [teacher], [learned])  # type: ignore[arg-type]
+    assert protocol.labels(learned, high=0.9).tolist() == [2, -2, 2, 0]
+    assert protocol.labels(learned, high=2.0).tolist() == [1, -1, 1, 0]
+    found = protocol.labelled(Sum(), [teacher], [learned], high=1.5)  # type: ignore[arg-type]
     # L2E masks a and c: "yes" falls from 2 to 2 - 3.5; the teacher's two top words are a and d: from 2 to 2 - 2.5.
     theirs, own = found[protocol.POSITIVE]
     assert own.tolist() == [pytest.approx(3.5)]
@@ -229,7 +231,7 @@ def test_labelled_words_are_masked_by_hand() -> None:
 
 def test_texts_without_a_choice_are_left_out() -> None:
     everything, nothing = explained((2.0, 1.0, 1.0, 1.0)), explained((-2.0, -1.0, -1.0, -1.0))
-    found = protocol.labelled(Sum(), [everything] * 2, [everything, nothing])  # type: ignore[arg-type]
+    found = protocol.labelled(Sum(), [everything] * 2, [everything, nothing], high=None)  # type: ignore[arg-type]
     assert np.isnan(found[protocol.POSITIVE][1]).all()
 
 

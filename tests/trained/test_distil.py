@@ -191,11 +191,13 @@ def test_labelling_is_the_summed_cross_entropy() -> None:
 
 def test_labelling_scores_are_the_expected_class() -> None:
     sure = torch.eye(5) * 50
-    assert Labelling().scores(sure).tolist() == pytest.approx([-4, -1, 0, 1, 4])
+    assert Labelling().scores(sure).tolist() == pytest.approx([-3, -1, 0, 1, 3])
     assert Labelling(classes=3).scores(torch.eye(3) * 50).tolist() == pytest.approx([2, 1, 0])
-    # Probability 1/3 for "low positive" (1), 2/3 for "high positive" (4): 3.
+    # Probability 1/3 for "low positive" (1), 2/3 for "high positive" (3): 7/3.
     torn = torch.tensor([-50.0, -50, -50, 0, math.log(2)])
-    assert Labelling().scores(torn).item() == pytest.approx(3)
+    assert Labelling().scores(torn).item() == pytest.approx(7 / 3)
+    assert Labelling().high == 2  # between 1 and 3
+    assert Labelling(classes=3).high is None
 
 
 def test_regression_by_hand() -> None:

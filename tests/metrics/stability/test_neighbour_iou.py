@@ -52,6 +52,13 @@ def test_labels_are_summed_before_dividing() -> None:
     # labels: high positive {good} {film}, low positive {film} {good}, low negative {bad} {dull, bad}, high negative
     # {dull} {}: intersections 0 + 0 + 1 + 0, unions 2 + 2 + 2 + 1.
     assert value_of(NeighbourIou(by="labels"), one, other) == pytest.approx(1 / 7)
+    # High from beyond 3 on: none is, so that it is the same as by signs. Beyond 0.5: all are.
+    assert value_of(NeighbourIou(by="labels", high=3), one, other) == 1.0
+    assert value_of(NeighbourIou(by="labels", high=0.5), one, other) == 1.0
+    # Beyond 2: high positive {good} {film}, low {film} {good}, low negative {bad} {dull, bad}, high {dull} {}.
+    assert value_of(NeighbourIou(by="labels", high=2), one, other) == pytest.approx(1 / 7)
+    with pytest.raises(ParameterError, match="high of neighbour_iou must be above 0, got 0"):
+        NeighbourIou(by="labels", high=0)
 
 
 def value_of(metric: NeighbourIou, *explanations: object) -> float:

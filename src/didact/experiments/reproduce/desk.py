@@ -40,6 +40,7 @@ from didact.trained.collect import collect
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.fit import FitConfig, fit
 from didact.trained.shapes.scorer import Scorer, ScorerConfig
+from didact.trained.signals.distil import Labelling
 from didact.types import Example, Explanation, Record
 
 METRICS_OF_ALL: Mapping[str, tuple[str, Mapping[str, Any]]] = {
@@ -216,11 +217,14 @@ class Desk:
         taught = self.labels(teacher, "test")
         known = [one.prediction for one in taught]
         found = explainer.explain(self.model, [one.example for one in taught], predictions=known)
-        grades = self._grades(found)
+        high = explainer.signal.high if isinstance(explainer.signal, Labelling) else None
+        grades = self._grades(found, high)
         close = closeness(found, taught, explainer.signal)
         grades |= {"rank_correlation": close["spearman"].tolist(), "top_iou": close["top-k IoU"].tolist()}
-        compare = protocol.labelled if signal == "labelling" else protocol.ranked
-        pairs = compare(self.model, taught, found)
+        if signal == "labelling":
+            pairs = protocol.labelled(self.model, taught, found, high)
+        else:
+            pairs = protocol.ranked(self.model, taught, found)
         grades |= {name: own.tolist() for name, (_, own) in pairs.items()}
         self._keep(label, seed, grades, found)
         if reading == "tokens":
@@ -290,11 +294,13 @@ class Desk:
         learned = cast("Scorer", fitted.shape).folded()
         return LearnedExplainer(learned.to(model.hf.device), task, about), facts
 
-    def _grades(self, found: Sequence[Explanation]) -> dict[str, list[float]]:
+    def _grades(self, found: Sequence[Explanation], high: float | None = None) -> dict[str, list[float]]:
+        """All metrics; ``high`` is that of the signal by which labels were learnt."""
         evidence = Evidence(found, self.model)
         grades: dict[str, list[float]] = {}
         for name, (metric, settings) in METRICS_OF_ALL.items():
-            made = METRICS.get(metric).configured(**settings)
+            labels = {"high": high} if settings.get("by") == "labels" else {}
+            made = METRICS.get(metric).configured(**settings, **labels)
             grades[name] = [grade.value for grade in made.measure(evidence)]
         if all(one.example.rationale is not None for one in found):
             grades |= protocol.rationales(found)

@@ -2,7 +2,9 @@
 
 Ranking: the top 30 % of the words, of the teacher and of the learned explainer alike. Labelling: the words that the
 learned explainer calls positive, and as many of the teacher's top words, as far as these are positive too; for the
-negative words likewise. Texts of which no word or every word would be taken are left out (NaN).
+negative words likewise. What the learned explainer calls a word is its own label: the sign of the score, and high where
+the score is nearer to that of high words than to that of low ones. Texts of which no word or every word would be taken
+are left out (NaN).
 """
 
 from __future__ import annotations
@@ -45,10 +47,13 @@ def ranked(
 
 
 def labelled(
-    model: Model, teacher: Sequence[Explanation], learned: Sequence[Explanation]
+    model: Model, teacher: Sequence[Explanation], learned: Sequence[Explanation], high: float | None
 ) -> dict[str, tuple[Floats, Floats]]:
-    """Measure -> its values for the teacher and for the learned explainer, by the words that the latter labels."""
-    own = [labels(one) for one in learned]
+    """Measure -> its values for the teacher and for the learned explainer, by the words that the latter labels.
+
+    ``high`` is that of its signal.
+    """
+    own = [labels(one, high) for one in learned]
     found: dict[str, tuple[Floats, Floats]] = {}
     for name, sign in ((POSITIVE, 1), (NEGATIVE, -1)):
         mine = [label * sign > 0 for label in own]
@@ -82,11 +87,14 @@ def rationales(explanations: Sequence[Explanation]) -> dict[str, list[float]]:
     return found
 
 
-def labels(explanation: Explanation) -> NDArray[np.int64]:
+def labels(explanation: Explanation, high: float | None = None) -> NDArray[np.int64]:
     """Per unit 2 or 1 for high or low positive, 0 for neutral, -1 or -2 for negative.
 
-    Scores without a sign have three kinds, of which only the high ones count as positive.
+    Scores are high beyond ``high``, or, when it is not given, as ``kinds`` finds in the text. Scores without a sign
+    have three kinds, of which only the high ones count as positive.
     """
+    if explanation.signed and high is not None:
+        return (np.sign(explanation.array) * np.where(abs(explanation.array) > high, 2, 1)).astype(np.int64)
     if explanation.signed:
         return kinds(explanation.array) - 2
     return np.where(kinds(explanation.array, 3) == 0, 2, 0)

@@ -45,9 +45,10 @@ class NeighbourIou(Measure):
         similarity: how neighbours are found: "lexical", the mean over n = 1 to 4 of the shared share of n-grams, or
             "semantic", the cosine of mean token states of an encoder.
         by: what is compared: "top", the ``share`` of words with the highest scores; "labels", the paper's four labels,
-            where positive and negative scores are high or low as they lie beyond the mean of their sign in the text or
-            not, summed over labels as in Eq. 1; "signs", the same without high and low, as in the authors' code.
-            Explanations without sign have positive words only.
+            where positive and negative scores are high or low, summed over labels as in Eq. 1; "signs", the same
+            without high and low, as in the authors' code. Explanations without sign have positive words only.
+        high: scores beyond it, either way, are high, for "labels"; when not given, those beyond the mean of their sign
+            in the text.
         neighbours: how many, or as many as there are.
         max_words: longer texts are left out.
         share: of a text's words, rounded up, for "top".
@@ -59,6 +60,7 @@ class NeighbourIou(Measure):
 
     similarity: Literal["lexical", "semantic"] = "lexical"
     by: Literal["top", "labels", "signs"] = "top"
+    high: float | None = None
     neighbours: int = 3
     max_words: int = 100
     share: float = 0.3
@@ -68,6 +70,8 @@ class NeighbourIou(Measure):
         at_least(self, neighbours=1, max_words=1)
         if not 0 < self.share <= 1:
             raise ParameterError(f"share of {self.card.name} must be above 0 and at most 1, got {self.share!r}")
+        if self.high is not None and not self.high > 0:
+            raise ParameterError(f"high of {self.card.name} must be above 0, got {self.high!r}")
 
     def grade(self, evidence: Evidence) -> list[Grade]:
         """Find neighbours label by label, then compare."""
@@ -108,6 +112,8 @@ class NeighbourIou(Measure):
         if self.by == "signs":
             return {"positive": _types(words, scores > 0), "negative": _types(words, scores < 0)}
         up, down = _mean(scores[scores > 0]), _mean(scores[scores < 0])
+        if self.high is not None:
+            up, down = self.high, -self.high
         return {
             "high positive": _types(words, scores > up),
             "low positive": _types(words, (scores > 0) & (scores <= up)),

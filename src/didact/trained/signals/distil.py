@@ -23,6 +23,9 @@ from didact.types import Explanation, Floats
 Normalise = Literal["max", "sum", "norm", "none"]
 Reduce = Literal["sum", "mean"]
 
+STRONG, WEAK = 3, 1
+"""What words count that are labelled as speaking strongly or weakly."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Distil(Signal):
@@ -168,9 +171,14 @@ class Labelling(Distil):
         """The class of every word."""
         return kinds(explanation.array, self.classes).astype(np.float64)
 
+    @property
+    def high(self) -> float | None:
+        """Scores beyond it, either way, are nearer to a strong class than to a weak one; None with three classes."""
+        return (STRONG + WEAK) / 2 if self.classes == 5 else None
+
     def scores(self, outputs: Tensor) -> Tensor:
         """The expected value of the class."""
-        values = (-3, -1, 0, 1, 3) if self.classes == 5 else (2, 1, 0)
+        values = (-STRONG, -WEAK, 0, WEAK, STRONG) if self.classes == 5 else (2, 1, 0)
         return outputs.softmax(-1) @ outputs.new_tensor(values)
 
     def _terms(
