@@ -19,7 +19,8 @@ from torch import Tensor, nn
 
 from didact.errors import FormatError, InputError, ParameterError
 from didact.progress import listening
-from didact.trained.fit import FitConfig, Fitted, Sample, fit, share
+from didact.trained.fit import fit, share
+from didact.trained.fit_types import FitConfig, Fitted, Sample
 from didact.trained.shapes.base import Batch, Item, Shape
 from didact.trained.signals.distil import Regression
 from didact.types import Prediction, Units
@@ -158,6 +159,45 @@ def test_another_seed_gives_other_weights(plain: Fitted) -> None:
     assert not torch.equal(weights(other)["weight.weight"], weights(plain)["weight.weight"])
 
 
+@pytest.mark.parametrize("average", [0.25, 1.0])
+def test_an_average_of_weights_is_kept_and_seen_by_the_monitor(average: float) -> None:
+    """Steps by steps with plain gradients: what is kept is the mean, each step counting as much as it should."""
+    config = FitConfig(epochs=1, batch_rows=8, optimizer="sgd", learning_rate=0.1, schedule="constant", device="cpu")
+    passed: list[Tensor] = []
+
+    class Watched(Regression):
+        def loss(self, outputs: Tensor, *rest: Any) -> Tensor:
+            passed.append(trained[0].weight.weight.detach().clone())
+            return super().loss(outputs, *rest)
+
+    trained: list[Lookup] = []
+
+    class Watching(Lookup):
+        def forward(self, batch: Batch) -> Tensor:
+            trained[:] = [self]
+            return super().forward(batch)
+
+    fit(Watching(), Watched(), TRAIN, (), config)
+    steps = [*passed[1:], fit(Lookup(), LOSS, TRAIN, (), config).shape.weight.weight.detach()]
+    expected = steps[0]
+    for number, one in enumerate(steps, 1):
+        expected = expected + (one - expected) / max(1.0, average * number)
+    seen: list[Tensor] = []
+
+    def monitor(shape: Shape) -> float:
+        seen.append(shape.state_dict()["weight.weight"].clone())
+        return 0.0
+
+    averaging = dataclasses.replace(config, average=average)
+    kept = fit(Lookup(), LOSS, TRAIN, (), averaging, monitor=monitor).shape.state_dict()["weight.weight"]
+    assert len(steps) == 5
+    torch.testing.assert_close(kept, expected)
+    assert torch.equal(kept, seen[0])
+    if average == 1.0:
+        torch.testing.assert_close(kept, torch.stack(steps).mean(0))
+    assert not torch.allclose(kept, steps[-1])
+
+
 def test_the_best_weights_are_returned_and_patience_ends_the_training() -> None:
     """The monitor is best after epoch 2; with patience 2 epoch 4 is the last."""
     seen: list[Tensor] = []
@@ -250,9 +290,9 @@ class Fragile(Regression):
         return super().loss(*arguments)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_killed_at_random_steps_it_ends_with_equal_weights(seed: int, tmp_path: Path) -> None:
-    config = dataclasses.replace(QUICK, initialisations=2, checkpoint_every=2, patience=2)
+@pytest.mark.parametrize(("seed", "average"), [(0, 0.0), (1, 0.0), (2, 0.3)])
+def test_killed_at_random_steps_it_ends_with_equal_weights(seed: int, average: float, tmp_path: Path) -> None:
+    config = dataclasses.replace(QUICK, initialisations=2, checkpoint_every=2, patience=2, average=average)
     whole = fit(Lookup(), Fragile(), TRAIN, VALIDATION, config)
     rng = np.random.default_rng(seed)
     kills = 0
@@ -366,7 +406,15 @@ def test_wrong_inputs_are_refused() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"epochs": 0}, {"optimizer": "adam"}, {"warmup": 1.0}, {"learning_rate": 0.0}, {"clip": -1.0}, {"patience": 0}],
+    [
+        {"epochs": 0},
+        {"optimizer": "adam"},
+        {"warmup": 1.0},
+        {"learning_rate": 0.0},
+        {"clip": -1.0},
+        {"patience": 0},
+        {"average": 1.5},
+    ],
 )
 def test_unfitting_settings_are_named(wrong: dict[str, Any]) -> None:
     with pytest.raises(ParameterError, match=next(iter(wrong))):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from didact.stats.correlation import kendall, spearman
-from didact.trained.fit import Sample
+from didact.trained.fit_types import Sample
 from didact.trained.shapes.base import Shape
 from didact.trained.signals.base import Signal
 from didact.types import Explanation, Floats

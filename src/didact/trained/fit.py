@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -30,158 +30,11 @@ from didact.models.planner import Budget, batches
 from didact.progress import advance, working
 from didact.provenance import content_hash
 from didact.trained import checkpoints
-from didact.trained.shapes.base import Item, Shape
+from didact.trained.fit_types import Epoch, FitConfig, Fitted, Run, Sample, Source
+from didact.trained.shapes.base import Shape
 from didact.trained.signals.base import Signal
-from didact.types import Floats
-
-Optimizer = Literal["adamw", "sgd"]
-Schedule = Literal["linear", "constant"]
-Precision = Literal["no", "bf16", "fp16"]
-Device = Literal["auto", "cpu"]
-
-Sample = tuple[Item, Floats]
-"""A text as the shape reads it, and what the signal wants for its units."""
-
-Source = Sequence[Sample] | Callable[[int], Sequence[Sample]]
-"""Training samples; as a function, those of an epoch, counted from 0."""
 
 Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True, kw_only=True)
-class FitConfig:
-    """How a shape is trained; the defaults bring a small scorer far within minutes.
-
-    The published training of L2E is ``FitConfig(epochs=50, batch_tokens=3000, batch_rows=500, optimizer="sgd",
-    learning_rate=1e-4, weight_decay=0, warmup=0, schedule="constant", clip=25, patience=None)``.
-
-    Args:
-        epochs: how often all texts are shown, at most.
-        batch_tokens: largest size of a batch, rows times padded length; a longer text is a batch of its own.
-        batch_rows: most texts of a batch. With several processes each takes its share of every batch.
-        optimizer: "adamw", or "sgd" without momentum.
-        learning_rate: its largest value.
-        weight_decay: of the optimizer.
-        warmup: share of the training in which the rate rises from 0.
-        schedule: afterwards the rate is "constant" or falls to 0 in a straight line.
-        clip: largest norm of a gradient; None for no limit.
-        precision: "no" for float32 throughout; "bf16" or "fp16" (on a GPU) for mixed precision.
-        patience: stop after so many epochs without a better value; None for never.
-        higher_is_better: of the monitor that ``fit`` is given. A loss is always better when lower.
-        seed: decides everything random.
-        initialisations: train so many times, from seed, seed + 1 and so on, and keep the best.
-        checkpoint_every: write a checkpoint after so many steps and after each epoch; None for each epoch only.
-        device: "cpu", or "auto" for what Accelerate finds.
-    """
-
-    epochs: int = 10
-    batch_tokens: int = 4096
-    batch_rows: int = 32
-    optimizer: Optimizer = "adamw"
-    learning_rate: float = 5e-4
-    weight_decay: float = 0.01
-    warmup: float = 0.1
-    schedule: Schedule = "linear"
-    clip: float | None = 25.0
-    precision: Precision = "no"
-    patience: int | None = 3
-    higher_is_better: bool = True
-    seed: int = 0
-    initialisations: int = 1
-    checkpoint_every: int | None = None
-    device: Device = "auto"
-
-    def __post_init__(self) -> None:
-        chosen = {"optimizer": Optimizer, "schedule": Schedule, "precision": Precision, "device": Device}
-        for name, allowed in chosen.items():
-            if getattr(self, name) not in get_args(allowed):
-                raise ParameterError(f"{name} of fit must be one of {get_args(allowed)}, got {getattr(self, name)!r}")
-        for name in ("epochs", "batch_tokens", "batch_rows", "patience", "initialisations", "checkpoint_every"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ParameterError(f"{name} of fit must be at least 1, got {value!r}")
-        for name in ("learning_rate", "clip"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < math.inf:
-                raise ParameterError(f"{name} of fit must be above 0, got {value!r}")
-        if not self.weight_decay >= 0 or self.seed < 0:
-            raise ParameterError(
-                f"weight_decay and seed of fit must not be negative, got {self.weight_decay!r} and {self.seed!r}"
-            )
-        if not 0 <= self.warmup < 1:
-            raise ParameterError(f"warmup of fit is a share, at least 0 and below 1; got {self.warmup!r}")
-
-    def rate(self, progress: float) -> float:
-        """The learning rate when ``progress``, from 0 to 1, of the training is done."""
-        rising = progress / self.warmup if progress < self.warmup else 1.0
-        falling = (1 - progress) / (1 - self.warmup) if self.schedule == "linear" else 1.0
-        return self.learning_rate * min(rising, falling)
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """What an epoch gave.
-
-    Attributes:
-        number: counted from 1.
-        train_loss: mean per text, each with the weights of its step.
-        validation_loss: mean per text after the epoch; None without validation texts.
-        monitor: what the monitor gave after the epoch; None without one.
-        seconds: wall time, validation and monitor included.
-    """
-
-    number: int
-    train_loss: float
-    validation_loss: float | None
-    monitor: float | None
-    seconds: float
-
-    @property
-    def value(self) -> float | None:
-        """What epochs are compared by: the monitor's value, or the validation loss where there is no monitor."""
-        return self.validation_loss if self.monitor is None else self.monitor
-
-
-@dataclass(frozen=True)
-class Run:
-    """One training from its first weights to its end.
-
-    Attributes:
-        seed: what decided it.
-        history: its epochs.
-        best: the epoch whose weights were kept.
-    """
-
-    seed: int
-    history: tuple[Epoch, ...]
-    best: Epoch
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """A trained shape and how it came about.
-
-    Attributes:
-        shape: with the weights of the best epoch of the best run.
-        run: the run they come from.
-        runs: all runs, one per initialisation.
-        data_hash: of the training samples (of the first epoch, where each has its own).
-    """
-
-    shape: Shape
-    run: Run
-    runs: tuple[Run, ...]
-    data_hash: str
-
-    @property
-    def history(self) -> tuple[Epoch, ...]:
-        """The epochs of the kept run."""
-        return self.run.history
-
-    @property
-    def seconds(self) -> float:
-        """Wall time of all runs together."""
-        return sum(epoch.seconds for run in self.runs for epoch in run.history)
 
 
 def fit(  # noqa: PLR0913 - what to train, on what, how, and where to
@@ -297,8 +150,9 @@ class _Training:
         self.seed = task.config.seed + number
         self.shape = shape
         self.accelerator = task.accelerator
-        self.model, self.optimizer = self.accelerator.prepare(shape, _optimizer(shape, task.config))
         self.device = self.accelerator.device
+        self.kept = copy.deepcopy(shape).to(self.device).eval() if self.config.average else shape
+        self.model, self.optimizer = self.accelerator.prepare(shape, _optimizer(shape, task.config))
         self.place = _Place()
         self.best: dict[str, Tensor] = {}
         self.started = time.perf_counter()
@@ -324,6 +178,7 @@ class _Training:
             for rows in steps[place.step :]:
                 self._step(samples, rows, (place.epoch + place.step / len(steps)) / self.config.epochs)
                 place.step += 1
+                self._average(place.epoch * len(steps) + place.step)
                 advance(len(rows))
                 every = self.config.checkpoint_every
                 if every and place.step % every == 0 and place.step < len(steps):
@@ -347,13 +202,23 @@ class _Training:
             self.accelerator.clip_grad_norm_(self.model.parameters(), self.config.clip)
         self.optimizer.step()
 
+    def _average(self, done: int) -> None:
+        """Move the kept weights to the mean over the last steps; the more are done, the more count."""
+        if self.kept is self.shape:
+            return
+        last = max(1.0, self.config.average * done)
+        with torch.no_grad():
+            for kept, trained in zip(self.kept.parameters(), self.shape.parameters(), strict=True):
+                if trained.requires_grad:
+                    kept.lerp_(trained, 1 / last)
+
     def _losses(self, samples: Sequence[Sample], rows: Ints, generator: torch.Generator | None) -> Tensor:
         """The loss of each text, (rows,); without a generator, in validation."""
         columns = self.shape.collate([samples[row][0] for row in rows])
         targets = _targets(columns["present"], samples, rows).to(self.device)
         batch = {name: column.to(self.device) for name, column in columns.items()}
         # In validation each process has batches of its own, so none may wait for the others in its forward pass.
-        outputs = self.shape(batch) if generator is None else self.model(batch)
+        outputs = self.kept(batch) if generator is None else self.model(batch)
         each = self.task.signal.loss(outputs.float(), targets, batch["present"], generator)
         lost = (~each.isfinite()).nonzero()
         if len(lost):
@@ -383,7 +248,7 @@ class _Training:
         values = [epoch.value for epoch in place.history]
         best = _best(values, self.task.higher)
         if best + 1 == len(values):
-            self.best = _weights(self.shape)
+            self.best = _weights(self.kept)
             if not all(bool(weight.isfinite().all()) for weight in self.best.values()):
                 self._refuse("its last one", sound=True)
         place.best = best + 1
@@ -407,7 +272,7 @@ class _Training:
         if self.task.monitor is None:
             return None
         main = self.accelerator.is_main_process
-        found = float(self.task.monitor(self.shape)) if main else 0.0
+        found = float(self.task.monitor(self.kept)) if main else 0.0
         found = self._together(found)
         if not math.isfinite(found):
             raise ParameterError(
@@ -444,6 +309,8 @@ class _Training:
         tensors = {f"best.{name}": weight for name, weight in self.best.items()}
         if not self.place.finished:
             tensors |= {f"weights.{name}": weight for name, weight in self.shape.state_dict().items()}
+            if self.kept is not self.shape:
+                tensors |= {f"kept.{name}": weight for name, weight in self.kept.state_dict().items()}
             for number, values in self.optimizer.state_dict()["state"].items():
                 tensors |= {f"optimizer.{number}.{name}": v for name, v in values.items() if v is not None}
             scaler = self.accelerator.scaler
@@ -464,6 +331,8 @@ class _Training:
         if not self.accelerator.is_main_process:
             self.place.loss = 0.0  # the main process goes on with the sum of all
         self.shape.load_state_dict(_under("weights.", tensors))
+        if self.kept is not self.shape:
+            self.kept.load_state_dict(_under("kept.", tensors))
         values: dict[int, dict[str, Tensor]] = {}
         for key, tensor in _under("optimizer.", tensors).items():
             number, name = key.split(".", 1)

@@ -28,7 +28,8 @@ from didact.trained.about import About
 from didact.trained.closeness import closeness, top_weight
 from didact.trained.collect import CHUNK, collect, fresh
 from didact.trained.explainer import LearnedExplainer
-from didact.trained.fit import FitConfig, Fitted, Sample, Source, fit
+from didact.trained.fit import fit
+from didact.trained.fit_types import FitConfig, Fitted, Sample, Source
 from didact.trained.shapes.scorer import Positions, Reading, Scorer, ScorerConfig
 from didact.trained.signals.base import Signal
 from didact.trained.signals.distil import averaged

@@ -38,7 +38,8 @@ from didact.trained.about import About
 from didact.trained.closeness import closeness, top_weight
 from didact.trained.collect import collect
 from didact.trained.explainer import LearnedExplainer
-from didact.trained.fit import FitConfig, fit
+from didact.trained.fit import fit
+from didact.trained.fit_types import FitConfig
 from didact.trained.shapes.scorer import Scorer, ScorerConfig
 from didact.trained.signals.distil import Labelling
 from didact.types import Example, Explanation, Record
