@@ -101,6 +101,11 @@ class Run:
         self.facts: dict[str, Any] = {}
         self.begun: dict[int, float] = {}
         self.written: dict[Setting, float] = {}
+        for path in map(_facts_path, settings):  # of a run that was stopped
+            if path.is_file():
+                before = json.loads(path.read_text(encoding="utf-8"))
+                self.facts |= before["facts"]
+                self.seconds |= before["seconds"]
 
     def go(self) -> None:
         """All tasks, then the speed with the machine to itself."""
@@ -386,6 +391,12 @@ def _write_results(run: Run, setting: Setting) -> None:
     }
     path = run.out / f"summary-{study.name}.json"
     path.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+    seconds = {name: taken for name, taken in run.seconds.items() if name.startswith(mine)}
+    _facts_path(setting).write_text(json.dumps({"facts": summary["facts"], "seconds": seconds}), encoding="utf-8")
+
+
+def _facts_path(setting: Setting) -> Path:
+    return Path(setting.work) / "facts.json"
 
 
 def _process_seconds(run: Run, mine: str) -> dict[str, float]:

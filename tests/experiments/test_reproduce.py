@@ -1,5 +1,6 @@
 """The L2E paper's tables: published numbers, the paper's way of grading, and what was measured beside."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -349,21 +350,23 @@ training = { epochs = 2 }
 signal = "ranking"
 network = { width = 16 }
 training = { epochs = 3 }
+texts = 5
 """
     recipe.write_text(STUDY + changes, encoding="utf-8")
     study = Study.from_toml(recipe)
     found = {
-        (teacher, signal): (own["network"]["width"], own["training"]["epochs"])
+        (teacher, signal): (own["network"]["width"], own["training"]["epochs"], own["texts"])
         for teacher in ("occlusion", "gradient")
         for signal in ("labelling", "ranking")
         for own in [study.settings(teacher, signal)]
     }
-    assert list(found.values()) == [(8, 2), (16, 3), (8, 1), (16, 3)]
+    assert list(found.values()) == [(8, 2, None), (16, 3, 5), (8, 1, None), (16, 3, 5)]
     desk = Desk(study, tmp_path / "work", "cpu")
     for split, start in desk.chunks("occlusion"):
         desk.label("occlusion", split, start)
     desk.gather("occlusion")
-    assert desk.learn("occlusion", "tokens", "ranking", 0)["epochs"] == 3
+    facts = desk.learn("occlusion", "tokens", "ranking", 0)
+    assert (facts["epochs"], facts["texts"]) == (3, 5)
     recipe.write_text(STUDY + changes.replace("signal =", "signals ="), encoding="utf-8")
     with pytest.raises(FormatError, match="change 2: unknown key 'signals'"):
         Study.from_toml(recipe)
@@ -384,3 +387,20 @@ def test_a_split_may_have_several_sources_and_a_teacher_fewer_texts(tmp_path: Pa
     assert all(len(one.text.split()) >= 16 for one in texts[8:])
     assert [chunk for chunk in desk.chunks("occlusion") if chunk[0] == "train"] == [("train", 0)]
     assert len([chunk for chunk in desk.chunks("gradient") if chunk[0] == "train"]) > 1
+
+
+def test_lines_are_texts_and_what_is_graded_is_not_learnt_from(tmp_path: Path) -> None:
+    reviews = [{"text": "one two three\n\nfour\n five six seven "}, {"text": "one two three\neight nine ten eleven"}]
+    graded = [{"text": "eight nine ten eleven"}, {"text": "twelve thirteen fourteen"}]
+    for name, rows in (("reviews", reviews), ("graded", graded)):
+        lines = "".join(json.dumps(row) + "\n" for row in rows)
+        (tmp_path / f"{name}.jsonl").write_text(lines, encoding="utf-8")
+    recipe = tmp_path / "lines.toml"
+    study = STUDY.replace(
+        '{ source = "corpus", limit = 8, seed = 1 }',
+        f'{{ source = "{tmp_path}/reviews.jsonl", lines = true, words = 3 }}',
+    ).replace('{ source = "corpus", limit = 6, seed = 3 }', f'{{ source = "{tmp_path}/graded.jsonl" }}')
+    recipe.write_text(study, encoding="utf-8")
+    desk = Desk(Study.from_toml(recipe), tmp_path / "work", "cpu")
+    assert [one.text for one in desk.texts("train")] == ["one two three", "five six seven"]
+    assert [one.text for one in desk.texts("test")] == [row["text"] for row in graded]

@@ -99,9 +99,13 @@ class Desk:
         return cast("TextModel", load_model(**_expanded(given)))
 
     def texts(self, split: str) -> tuple[Example, ...]:
-        """The texts of a split."""
+        """The texts of a split; none to learn from that is graded too."""
         if split not in self._texts:
-            self._texts[split] = _loaded(self.study.data[split])
+            found = _loaded(self.study.data[split])
+            if split == "train":
+                graded = {one.fingerprint for other in SPLITS if other != split for one in self.texts(other)}
+                found = tuple(one for one in found if one.fingerprint not in graded)
+            self._texts[split] = found
         return self._texts[split]
 
     @cached_property
@@ -248,10 +252,11 @@ class Desk:
         return self.work / "explainers" / f"{label} {seed}"
 
     def _train(self, teacher: str, reading: str, signal: str, seed: int) -> tuple[LearnedExplainer, dict[str, Any]]:
-        model, train, validation = self.model, self.labels(teacher, "train"), self.labels(teacher, "validation")
+        own = self.study.settings(teacher, signal)
+        model, validation = self.model, self.labels(teacher, "validation")
+        train = self.labels(teacher, "train")[: own["texts"]]
         kind, settings = SIGNALS[signal]
         task = signals.get(kind).suited(signed=train[0].signed, **settings)
-        own = self.study.settings(teacher, signal)
         inherited = reading == "tokens" and self.study.embeddings != "own"
         known = cast("torch.nn.Embedding", model.hf.get_input_embeddings()).weight.detach()
         config = ScorerConfig(
@@ -358,11 +363,15 @@ def _loaded(sources: Sequence[Mapping[str, Any]]) -> tuple[Example, ...]:
     found: dict[str, Example] = {}
     for source in sources:
         options = _expanded(source)
-        words, limit = int(options.pop("words", 0)), options.pop("limit", None)
-        if words == 0:
+        words, lines, limit = int(options.pop("words", 0)), options.pop("lines", False), options.pop("limit", None)
+        if not (words or lines):
             options["limit"] = limit
-        texts = [one for one in load_data(**options) if len(one.text.split()) >= words]
-        for one in texts if words == 0 else load_data(texts, limit=limit):
+        texts = list(load_data(**options))
+        if lines:
+            texts = [Example(line.strip()) for one in texts for line in one.text.splitlines() if line.strip()]
+        if words:
+            texts = [one for one in texts if len(one.text.split()) >= words]
+        for one in load_data(texts, limit=limit) if words or lines else texts:
             found.setdefault(one.fingerprint, one)
     return tuple(found.values())
 

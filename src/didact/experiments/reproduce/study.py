@@ -17,6 +17,7 @@ Embeddings = Literal["kept", "first", "own"]
 Choice = Literal["loss", "top_weight"]
 
 SPLITS = ("train", "validation", "test")
+CHANGES = ("teacher", "signal", "network", "training", "texts")
 SIGNALS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "labelling": ("labelling", {}),
     "ranking": ("ranking", {}),
@@ -32,7 +33,7 @@ class Study:
         name: of the study; also the name of its results.
         model: "source" and options of ``load_model``.
         data: for "train", "validation" and "test" the "source" and options of ``load_data``; or a list of these, whose
-            texts follow each other, none twice. "words" leaves out shorter texts.
+            texts follow each other, none twice. "lines" makes every line a text, "words" leaves out shorter texts.
         teachers: methods with their settings.
         signals: how every teacher is learnt from: "labelling", "ranking", "signed_ranking".
         embeddings: of networks that read tokens: "kept", the explained model's own, not trained, so that rare words
@@ -44,8 +45,9 @@ class Study:
         initialisations: networks per teacher and signal.
         network: settings of ``ScorerConfig``.
         training: settings of ``FitConfig``.
-        changes: settings of some networks that differ, later ones counting: each with "network" or "training", for the
-            networks of a "teacher" and a "signal", or of all where these are not named.
+        changes: settings of some networks that differ, later ones counting: each with "network", "training" or "texts"
+            (learn from the first so many), for the networks of a "teacher" and a "signal", or of all where these are
+            not named.
         texts: label of a teacher -> training texts that it labels, where not all.
         chunk: texts that are labelled together.
         tables: numbers of the paper's tables that it fills.
@@ -94,9 +96,8 @@ class Study:
         if parts.get("choose", "loss") not in (choices := get_args(Choice)):
             raise FormatError(f"{place}: {unknown('choice', parts['choose'], choices)}")
         for number, one in enumerate(parts.get("changes", ()), start=1):
-            if odd := sorted(one.keys() - {"teacher", "signal", "network", "training"}):
-                allowed = ("teacher", "signal", "network", "training")
-                raise FormatError(f"{place}, change {number}: {unknown('key', odd[0], allowed)}")
+            if odd := sorted(one.keys() - set(CHANGES)):
+                raise FormatError(f"{place}, change {number}: {unknown('key', odd[0], CHANGES)}")
         for name in parts["signals"]:
             if name not in SIGNALS:
                 raise FormatError(f"{place}: {unknown('signal', name, list(SIGNALS))}")
@@ -115,13 +116,14 @@ class Study:
         own = [("tokens", signal) for signal in self.signals]
         return own + [(str(reading), str(signal)) for reading, signal in self.more.get(teacher, ())]
 
-    def settings(self, teacher: str, signal: str) -> dict[str, dict[str, Any]]:
-        """Settings of "network" and "training" for the networks that learn from a teacher by a signal."""
-        found = {"network": dict(self.network), "training": dict(self.training)}
+    def settings(self, teacher: str, signal: str) -> dict[str, Any]:
+        """Settings of "network" and "training", and the "texts" to learn from, for a teacher's networks by a signal."""
+        found: dict[str, Any] = {"network": dict(self.network), "training": dict(self.training), "texts": None}
         for one in self.changes:
             if one.get("teacher", teacher) == teacher and one.get("signal", signal) == signal:
-                for part, settings in found.items():
-                    settings.update(one.get(part, {}))
+                found["network"].update(one.get("network", {}))
+                found["training"].update(one.get("training", {}))
+                found["texts"] = one.get("texts", found["texts"])
         return found
 
     def teacher(self, label: str) -> Entry:
