@@ -143,8 +143,8 @@ def test_the_results_in_the_documentation_are_shown_with_their_texts(capsys: pyt
     results = Path(__file__).parents[2] / "docs" / "results" / "l2e"
     assert main(["reproduce", "l2e", "--table", "3", "--results", str(results)]) == 0
     shown = capsys.readouterr().out
-    assert "sst2: minilm-sst2; texts: all + all train, 400 validation, 500 test" in shown
-    for learnt in ("lime 10000", "lime 43546"):  # texts of the news and of the films
+    assert "sst2: minilm-sst2; texts: all + all + 36000 train, 400 validation, 500 test" in shown
+    for learnt in ("lime 10000", "lime 79236"):  # texts of the news and of the films
         assert learnt in shown
 
 
