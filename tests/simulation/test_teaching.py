@@ -25,9 +25,10 @@ from didact.simulation.base import (
     Reading,
     Student,
 )
+from didact.simulation.schedule import Schedule
 from didact.simulation.sheets import Vocabulary, worded
 from didact.simulation.stacked import StackedLinear
-from didact.simulation.teaching import Schedule, material, teach
+from didact.simulation.teaching import material, teach
 from didact.testing.tiny import tiny_model
 from didact.types import Example
 

@@ -10,22 +10,20 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from didact.errors import CapabilityError, InputError, ParameterError
 from didact.progress import advance, working
 from didact.simulation.base import Batch, Cohort, Course, Ints, Lab, Lesson, Outcome, Reading, Student
+from didact.simulation.schedule import Schedule, clipped, optimizer, products
 from didact.simulation.sheets import Sheets, answer_characters, answer_positions, hint_table
 from didact.types import Floats
-
-Precision = Literal["float32", "tf32", "bfloat16"]
-"""float32 throughout; float32 with products rounded to 10 bits on GPUs that can; or products in bfloat16 on GPUs."""
 
 LONGEST_ANSWER = 30
 """Tokens of an answer in a passage."""
@@ -36,31 +34,6 @@ SORTED_BATCHES = 8
 IGNORED = -1
 FAR_BELOW = -1e9
 """Logit of a position that cannot be an answer; finite, so that a text without any passage gives no NaN."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Schedule:
-    """How students are trained.
-
-    Args:
-        learning_rate: at its peak; it falls to 0 in a straight line.
-        batch_size: lessons per step.
-        epochs: how often each lesson is seen.
-        warmup: share of the steps in which the learning rate rises.
-        weight_decay: of AdamW; not for biases and normalisations.
-        clip: largest norm of a student's gradient; None for no limit.
-        precision: of the products.
-        dropout: whether modules are in training mode; what they draw then depends on the whole cohort.
-    """
-
-    learning_rate: float
-    batch_size: int
-    epochs: int
-    warmup: float = 0.0
-    weight_decay: float = 0.0
-    clip: float | None = 1.0
-    precision: Precision = "float32"
-    dropout: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,8 +111,8 @@ def teach(
     _check_courses(courses, len(what.pool))
     found: dict[int, Outcome] = {}
     waiting = _groups(courses, together)
-    steps = sum(_steps(len(course.lessons), schedule) for course in courses)
-    with working(f"teaching {len(courses)} students", steps), _products(schedule.precision):
+    steps = sum(schedule.steps(len(course.lessons)) for course in courses)
+    with working(f"teaching {len(courses)} students", steps), products(schedule.precision):
         while waiting:
             group = waiting.pop(0)
             try:
@@ -174,7 +147,7 @@ class _Class:
         self.scale = _scale(what.answers, courses) if lab.task == "number" else None
         self.answers = torch.from_numpy(_own_answers(what.answers, self.scale)).to(self.device)
         self.pad = 32 if self.device.type == "cuda" else 8
-        self.optimizer, self.parameters = _optimizer([self.cohort, self.head], schedule)
+        self.optimizer, self.parameters = optimizer([self.cohort, self.head], schedule)
 
     def taught(self) -> list[Outcome]:
         """Train, examine, report."""
@@ -232,9 +205,9 @@ class _Class:
         self.optimizer.zero_grad()
         torch.autograd.backward(loss)
         grads = [weight.grad for weight in self.parameters if weight.grad is not None]
-        norm = _clipped(grads, self.size, self.schedule.clip)
+        norm = clipped(grads, self.size, self.schedule.clip)
         for group in self.optimizer.param_groups:
-            group["lr"] = _rate(step, _steps(len(self.courses[0].lessons), self.schedule), self.schedule)
+            group["lr"] = self.schedule.rate(step, self.schedule.steps(len(self.courses[0].lessons)))
         self.optimizer.step()
         return norm
 
@@ -324,7 +297,7 @@ class _Class:
         self, course: Course, answers: NDArray[Any], sound: bool, lost: int, losses: tuple[float, float]
     ) -> str | None:
         if lost >= 0:
-            steps = _steps(len(course.lessons), self.schedule)
+            steps = self.schedule.steps(len(course.lessons))
             return f"its loss or gradient was not finite at step {lost + 1} of {steps}"
         if not sound:
             return "its answers to the exam are not finite"
@@ -394,47 +367,6 @@ def _decided(task: str, answers: Tensor, passage: Tensor | None) -> Tensor:
     return torch.where(passage.any(-1)[..., None], found, -1)
 
 
-def _clipped(grads: Sequence[Tensor], size: int, clip: float | None) -> Tensor:
-    """Scale gradients in place so that no student's norm is above ``clip``; their norms before (S,)."""
-    flat = [grad.view(size, -1) for grad in grads]
-    alone = size == 1  # one call for all its weights
-    parts = [torch.stack(torch._foreach_norm(flat))] if alone else [torch.linalg.vector_norm(g, dim=1) for g in flat]
-    norm: Tensor = torch.linalg.vector_norm(parts[0][:, None] if alone else torch.stack(parts), dim=0)
-    if clip is not None:
-        scale = (clip / (norm + 1e-6)).clamp(max=1.0)
-        torch._foreach_mul_(flat, scale[0] if alone else [scale[:, None]] * len(flat))
-    return norm
-
-
-def _optimizer(
-    modules: Sequence[nn.Module | None], schedule: Schedule
-) -> tuple[torch.optim.Optimizer, list[nn.Parameter]]:
-    """AdamW, which treats each number by itself, so that a stack of students is trained as each of them would be."""
-    decayed: dict[nn.Parameter, None] = {}
-    spared: dict[nn.Parameter, None] = {}
-    for module in (part for whole in modules if whole is not None for part in whole.modules()):
-        for name, weight in module.named_parameters(recurse=False):
-            if weight.requires_grad:
-                spare = "bias" in name or "norm" in type(module).__name__.lower()
-                (spared if spare else decayed)[weight] = None
-    groups = [
-        {"params": list(decayed), "weight_decay": schedule.weight_decay},
-        {"params": list(spared), "weight_decay": 0.0},
-    ]
-    made = torch.optim.AdamW([group for group in groups if group["params"]], lr=schedule.learning_rate, fused=True)
-    return made, [*decayed, *spared]
-
-
-def _rate(step: int, steps: int, schedule: Schedule) -> float:
-    rise = int(schedule.warmup * steps)
-    share = (step + 1) / (rise + 1) if step < rise else (steps - step) / (steps - rise)
-    return schedule.learning_rate * share
-
-
-def _steps(lessons: int, schedule: Schedule) -> int:
-    return -(-lessons // schedule.batch_size) * schedule.epochs
-
-
 def _groups(courses: Sequence[Course], together: int) -> list[list[int]]:
     """Numbers of courses with equally many lessons, up to ``together`` in a group, in groups of like size."""
     alike: dict[int, list[int]] = {}
@@ -486,19 +418,6 @@ def _fitting(lengths: Ints, tokens: int) -> int:
     """How many of the texts, short ones first, fit into so many tokens when padded; at least one."""
     room = lengths * np.arange(1, len(lengths) + 1) <= tokens
     return max(1, int(room.sum()))
-
-
-@contextlib.contextmanager
-def _products(precision: Precision) -> Iterator[None]:
-    """How products of float32 are computed on GPUs; what was set comes back."""
-    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
-    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
-    torch.backends.cudnn.allow_tf32 = precision == "tf32"
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before[0])
-        torch.backends.cudnn.allow_tf32 = before[1]
 
 
 @contextlib.contextmanager

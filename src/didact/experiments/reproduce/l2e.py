@@ -206,13 +206,15 @@ def _notes(printed: Table, results: Results) -> list[str]:
 
 
 def _told(data: str, summary: Mapping[str, Any]) -> str:
-    """The model, how many texts there were, and from how many of them each teacher was learnt."""
+    """The model, how many texts there were, and from how many of them, at most, each teacher was learnt."""
     study = summary.get("study", {})
     texts = ", ".join(f"{_limits(given)} {split}" for split, given in study.get("data", {}).items())
-    learnt_from = {
-        name.split("/")[1]: found["texts"] for name, found in summary.get("facts", {}).items() if "texts" in found
-    }
-    labelled = ", ".join(f"{teacher} {texts}" for teacher, texts in learnt_from.items())
+    learnt_from: dict[str, int] = {}
+    for name, found in summary.get("facts", {}).items():
+        if "texts" in found:
+            teacher = name.split("/")[1]
+            learnt_from[teacher] = max(found["texts"], learnt_from.get(teacher, 0))
+    labelled = ", ".join(f"{teacher} {count}" for teacher, count in learnt_from.items())
     learnt = f" (labelled to learn from: {labelled})" if labelled else ""
     return f"{data}: {study.get('model', 'model not recorded')}; texts: {texts}{learnt}."
 

@@ -14,9 +14,10 @@ from didact.errors import ParameterError
 from didact.ops.lstm import LstmWeights, bidirectional_lstm, reversed_texts
 from didact.settings import at_least
 from didact.simulation.base import Batch, Cohort, Course, Lab, Lesson, Outcome, Student
+from didact.simulation.schedule import Schedule
 from didact.simulation.sheets import Vocabulary, worded
 from didact.simulation.stacked import StackedEmbedding, StackedLinear
-from didact.simulation.teaching import Schedule, check_lab, material, teach
+from didact.simulation.teaching import check_lab, material, teach
 from didact.types import Example
 
 TOGETHER = {"cpu": 1, "cuda": 16}

@@ -30,9 +30,10 @@ from didact.simulation.base import (
     StudentCard,
 )
 from didact.simulation.glance import glancing, use_glance
+from didact.simulation.schedule import Precision, Schedule
 from didact.simulation.sheets import tokenised
 from didact.simulation.stacked import StackedLinear, check_stackable, stacked
-from didact.simulation.teaching import Precision, Schedule, check_lab, material, teach
+from didact.simulation.teaching import check_lab, material, teach
 from didact.types import Example
 
 if TYPE_CHECKING:
