@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from didact.cli import main
-from didact.errors import FormatError, InputError, MismatchError, ParameterError
+from didact.errors import FormatError, InputError, MismatchError, ModelError, ParameterError
 from didact.experiments.fidelity import fidelity
 from didact.experiments.reproduce import l2e, protocol
 from didact.experiments.reproduce.desk import LABELS, Desk, run
@@ -96,6 +96,19 @@ def test_a_study_that_was_stopped_explains_nothing_again(finished: Path) -> None
     assert {path: path.stat().st_mtime_ns for path in (finished / "work" / "parts").rglob("*.parquet")} == before
     saved = LearnedExplainer.from_pretrained(desk.explainer_path("l2e ranking(occlusion)", 1), device="cpu")
     assert saved.about.teacher == "occlusion"
+
+
+def test_an_encoder_of_its_own_says_which_texts_are_similar(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "sst2.toml"
+    path.write_text('encoder = "$ENCODERS/tiny"\n' + STUDY, encoding="utf-8")
+    desk = Desk(Study.from_toml(path), finished / "work", "cpu")
+    with pytest.raises(InputError, match=r"'\$ENCODERS/tiny' names an environment variable that is not set"):
+        desk.grade_teacher("occlusion")
+    monkeypatch.setenv("ENCODERS", str(tmp_path))
+    with pytest.raises(ModelError, match=f"cannot load the encoder '{tmp_path}/tiny'"):
+        desk.grade_teacher("occlusion")
 
 
 @pytest.mark.parametrize("changed", ["limit = 6, seed = 9", "limit = 5, seed = 3"])
@@ -351,6 +364,10 @@ signal = "ranking"
 network = { width = 16 }
 training = { epochs = 3 }
 texts = 5
+
+[[changes]]
+reading = "words"
+network = { width = 32 }
 """
     recipe.write_text(STUDY + changes, encoding="utf-8")
     study = Study.from_toml(recipe)
@@ -358,9 +375,10 @@ texts = 5
         (teacher, signal): (own["network"]["width"], own["training"]["epochs"], own["texts"])
         for teacher in ("occlusion", "gradient")
         for signal in ("labelling", "ranking")
-        for own in [study.settings(teacher, signal)]
+        for own in [study.settings(teacher, "tokens", signal)]
     }
     assert list(found.values()) == [(8, 2, None), (16, 3, 5), (8, 1, None), (16, 3, 5)]
+    assert study.settings("occlusion", "words", "ranking")["network"]["width"] == 32
     desk = Desk(study, tmp_path / "work", "cpu")
     for split, start in desk.chunks("occlusion"):
         desk.label("occlusion", split, start)

@@ -1,10 +1,12 @@
 """Words by character offsets in every tokenizer's manner, and what the length limit cuts off."""
 
+import numpy as np
 import pytest
 
 from didact.errors import InputError
+from didact.models import encoding
 from didact.models.load import load_model
-from didact.testing.tiny import ARCHITECTURES, TEXTS, tiny_model
+from didact.testing.tiny import ARCHITECTURES, TEXTS, tiny_model, tiny_tokenizer
 from didact.types import Example
 
 ODD = "Don't miss it: a wonderful-ish, naïve 😀 film..."
@@ -35,6 +37,24 @@ def test_a_pair_has_units_in_both_fields() -> None:
         (1, "dull"),
         (1, "plot"),
     ]
+
+
+@pytest.mark.parametrize("room", [1, 12, 1_000])
+def test_texts_are_tokenised_together_as_each_alone(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pairs among single texts, more of them than fit into a call, and a memory for none, some or all of them."""
+    monkeypatch.setattr(encoding, "TOGETHER", 2)
+    monkeypatch.setattr(encoding, "RECENT", room)
+    texts = [Example(TEXTS[0]), Example("good food", "dull plot"), Example(ODD), Example(TEXTS[0]), Example("dull")]
+    texts += [Example("a", "film"), Example("a film"), Example(TEXTS[1], TEXTS[2])]
+    tokenizer = tiny_tokenizer("bert")
+    together, alone = encoding.Encoder(tokenizer, 9, 1.0), encoding.Encoder(tokenizer, 9, 1.0)
+    wanted = [alone.encode([one])[0] for one in texts]
+    for _ in range(2):
+        for mine, other in zip(together.encode(texts), wanted, strict=True):
+            assert (mine.ids.tolist(), mine.tokens) == (other.ids.tolist(), other.tokens)
+            np.testing.assert_array_equal(mine.types, other.types)  # type: ignore[arg-type]
+    assert together.units(texts, "word") == [alone.units([one], "word")[0] for one in texts]
+    assert together.encode([]) == together.units([], "word") == []
 
 
 def test_what_is_cut_off_is_recorded_as_a_share_of_characters() -> None:

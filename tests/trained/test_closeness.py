@@ -45,5 +45,5 @@ def test_the_weight_on_top(model: Model) -> None:
     taught = [dataclasses.replace(first, scores=(1.0, 3.0, -1.0, 2.0)), dataclasses.replace(second, scores=(5.0, 0.0))]
     config = ScorerConfig(labels=model.labels, width=8, heads=2, blocks=1)
     scorer = Scorer.for_texts([one.units for one in taught], config)
-    samples = [(scorer.read(one.units, 1, one.prediction), one.array) for one in taught]
+    samples = [(item, one.array) for item, one in zip(scorer.read_explained(taught), taught, strict=True)]
     assert top_weight(Says(by="signed"), samples, taught)(scorer) == pytest.approx((4 / 5 + 1) / 2)

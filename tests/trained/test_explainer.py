@@ -97,7 +97,7 @@ def test_it_is_an_explainer(model: Model) -> None:
 def test_scores_are_those_of_the_signal(model: Model, signal: Signal) -> None:
     explainer = made(model, signal)
     (found,) = explainer.explain(model, [TEXTS[1]], ["negative"])
-    item = explainer.shape.read(found.units, 0, found.prediction)
+    (item,) = explainer.shape.read([found.units], [0], [found.prediction])
     with torch.no_grad():
         expected = signal.scores(explainer.shape(explainer.shape.collate([item])))[0]
     np.testing.assert_allclose(found.scores, expected.double().numpy(), atol=1e-6)

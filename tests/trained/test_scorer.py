@@ -60,7 +60,7 @@ def scorer(**changes: Any) -> Scorer:
 
 
 def items_of(shape: Scorer, documents: Sequence[Units] = DOCUMENTS, target: int = 1) -> list[Item]:
-    return [shape.read(units, target, PREDICTION) for units in documents]
+    return shape.read(documents, [target] * len(documents), [PREDICTION] * len(documents))
 
 
 @torch.no_grad()
@@ -134,7 +134,7 @@ def test_the_words_of_a_pair_know_their_side() -> None:
     plain, swapped = run(shape, items_of(shape, [units_of("good", "dull"), units_of("dull", "good")]))
     assert (plain - swapped.flip(0)).abs().max() > 1e-3
     with pytest.raises(InputError, match="a pair was given to a scorer that reads single texts"):
-        scorer().read(units_of(*PAIR), 0, PREDICTION)
+        items_of(scorer(), [units_of(*PAIR)])
 
 
 def test_texts_decide_whether_pairs_are_read() -> None:
@@ -145,7 +145,7 @@ def test_texts_decide_whether_pairs_are_read() -> None:
 def test_tokens_are_averaged_over_their_word() -> None:
     shape = scorer(reading="tokens")
     units = units_of("watched wonderfully")  # one token, and several
-    item = shape.read(units, 1, PREDICTION)
+    (item,) = items_of(shape, [units])
     assert item["owners"].tolist().count(1) > 1
     pieces = {name: column for name, column in shape.collate([item]).items() if name != "owners"}
     with torch.no_grad():
@@ -167,7 +167,7 @@ def test_teachers_are_told_apart() -> None:
 
 def test_outputs_of_the_explained_model_that_it_does_not_know_are_refused() -> None:
     with pytest.raises(InputError, match="the target is output 3, but this scorer knows 3 labels"):
-        scorer().read(DOCUMENTS[0], 3, PREDICTION)
+        items_of(scorer(), DOCUMENTS, 3)
 
 
 @pytest.mark.parametrize(("words", "first", "reach"), [(17, 2, 3), (17, 0, 3), (12, 1, 4), (9, 3, 1), (5, 2, 9)])

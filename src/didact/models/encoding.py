@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 
-RECENT = 128
-"""Encodings kept: those of the examples at work, which are asked for at every step of an explanation."""
+RECENT = 1 << 17
+"""Tokens of the encodings kept: those of the examples at work, which are asked for at every step of an explanation."""
+TOGETHER = 1024
+"""Examples that are tokenised in one call."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,43 +48,70 @@ class Encoder:
         self.limit = limit
         self.max_truncated = max_truncated
         self._recent: dict[tuple[str, ...], Encoding] = {}
+        self._kept = 0  # tokens of the recent ones
 
     def encode(self, examples: Sequence[Example]) -> list[Encoding]:
-        """Tokenise examples one by one (batch settings such as padding stay out of it)."""
-        return [self._recent.get(example.fields) or self._afresh(example) for example in examples]
+        """Tokenise examples, those that were not just now."""
+        unknown = {one.fields: one for one in examples if one.fields not in self._recent}
+        made = dict(zip(unknown, self._afresh(list(unknown.values())), strict=True))
+        found = [made.get(one.fields) or self._recent[one.fields] for one in examples]
+        self._keep(made)
+        return found
 
     def units(self, examples: Sequence[Example], level: Level) -> list[Units]:
         """Words or tokens of each example, tokenised afresh."""
-        return [self._units(example, self._afresh(example), level) for example in examples]
+        codes = self._afresh(examples)
+        self._keep({one.fields: code for one, code in zip(examples, codes, strict=True)})
+        return [self._units(example, code, level) for example, code in zip(examples, codes, strict=True)]
 
-    def _afresh(self, example: Example) -> Encoding:
-        if len(self._recent) >= RECENT:
-            self._recent.clear()
-        self._recent[example.fields] = made = self._encode(example)
-        return made
+    def _keep(self, made: Mapping[tuple[str, ...], Encoding]) -> None:
+        """Remember the last encodings made, as many as there is room for."""
+        for fields, code in made.items():
+            if self._kept + len(code.ids) > RECENT:
+                self._recent.clear()
+                self._kept = 0
+            if fields not in self._recent:
+                self._kept += len(code.ids)
+            self._recent[fields] = code
 
-    def _encode(self, example: Example) -> Encoding:
+    def _afresh(self, examples: Sequence[Example]) -> list[Encoding]:
+        found: dict[int, Encoding] = {}
+        single = [number for number, one in enumerate(examples) if one.text_pair is None]
+        double = [number for number, one in enumerate(examples) if one.text_pair is not None]
+        for numbers in (single, double):
+            for start in range(0, len(numbers), TOGETHER):
+                some = numbers[start : start + TOGETHER]
+                found |= zip(some, self._encode([examples[number] for number in some]), strict=True)
+        return [found[number] for number in range(len(examples))]
+
+    def _encode(self, examples: Sequence[Example]) -> list[Encoding]:
+        """Tokenise single texts, or pairs, in one call; nothing is padded."""
+        pairs = [one.text_pair for one in examples if one.text_pair is not None]
         with settings_kept(self.tokenizer):
             batch = self.tokenizer(
-                example.text,
-                example.text_pair,
+                [one.text for one in examples],
+                pairs or None,
                 truncation=self.limit is not None,
                 max_length=self.limit,
                 padding=False,
-                return_offsets_mapping=True,
                 return_attention_mask=False,
-                return_special_tokens_mask=True,
+                return_token_type_ids=False,
                 verbose=False,
             )
-        fields = batch.sequence_ids(0)
-        tokens = tuple(
-            None if special or field is None else (int(field), int(start), int(end))
-            for field, (start, end), special in zip(
-                fields, batch["offset_mapping"], batch["special_tokens_mask"], strict=True
+        typed = "token_type_ids" in self.tokenizer.model_input_names
+        return [
+            Encoding(
+                np.array(one.ids),
+                np.array(one.type_ids) if typed else None,
+                tuple(
+                    None if special or field is None else (field, start, end)
+                    for field, (start, end), special in zip(
+                        one.sequence_ids, one.offsets, one.special_tokens_mask, strict=True
+                    )
+                ),
             )
-        )
-        types = batch.get("token_type_ids")
-        return Encoding(np.array(batch["input_ids"]), None if types is None else np.array(types), tokens)
+            for one in batch.encodings or ()
+        ]
 
     def _units(self, example: Example, code: Encoding, level: Level) -> Units:
         if level == "word":

@@ -165,7 +165,7 @@ class LearnedExplainer:
             units = model.units(examples, self.about.level)
             predictions = model.predict(examples) if known is None else known
             targets = [resolve_target(model, w, p, self.about.scale) for w, p in zip(wanted, predictions, strict=True)]
-            items = [self.shape.read(u, t.index, p) for u, t, p in zip(units, targets, predictions, strict=True)]
+            items = self.shape.read(units, [target.index for target in targets], predictions)
             scores = self._scores(items)
             details = self._details(items, scores, predictions)
         forwards = 1 if known is None else 0
@@ -249,7 +249,7 @@ class LearnedExplainer:
         if explanations is None:
             kind, items = "texts of random words", onnx.made_up(self.shape, labels, level)
         else:
-            kind, items = "given texts", [self.shape.read(e.units, e.target.index, e.prediction) for e in explanations]
+            kind, items = "given texts", self.shape.read_explained(explanations)
         scores = self._scores(items)
 
         def compare(runtime: onnx.Runtime) -> dict[str, Any]:

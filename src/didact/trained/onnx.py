@@ -195,7 +195,7 @@ def made_up(shape: Shape, labels: Sequence[str], level: Level) -> list[Item]:
     likely = 1.0 / np.arange(10, len(words) + 10)  # as words are in texts, where the frequent ones come first
     lengths = rng.integers(2, _LONGEST + 1, _TEXTS)
     texts = [rng.choice(words, length, p=likely / likely.sum()).tolist() for length in lengths]
-    return [_item(shape, text, labels, number, level) for number, text in enumerate(texts)]
+    return _items(shape, texts, labels, level)
 
 
 def sample(shape: Shape, labels: Sequence[str], level: Level) -> list[Item]:
@@ -203,16 +203,20 @@ def sample(shape: Shape, labels: Sequence[str], level: Level) -> list[Item]:
     words = (*_PLAIN, *shape.vocabulary()[:90])
     lengths = (shape.traced_units + extra for extra in (0, 3, 5))
     texts = [np.resize(words, length).tolist() for length in lengths]
-    return [_item(shape, text, labels, number, level) for number, text in enumerate(texts)]
+    return _items(shape, texts, labels, level)
 
 
-def _item(shape: Shape, words: Sequence[str], labels: Sequence[str], number: int, level: Level) -> Item:
-    """The text of these words, explained for output ``number`` modulo the labels."""
+def _items(shape: Shape, texts: Sequence[Sequence[str]], labels: Sequence[str], level: Level) -> list[Item]:
+    """Texts of these words, explained for the outputs in turn."""
+    units = [Units(Example(" ".join(words)), level, _spans(words)) for words in texts]
+    targets = [number % len(labels) for number in range(len(texts))]
+    return shape.read(units, targets, [Prediction(tuple(labels), (0.0,) * len(labels))] * len(texts))
+
+
+def _spans(words: Sequence[str]) -> tuple[Span, ...]:
+    """Where the words stand in a text that blanks keep apart."""
     ends = np.cumsum([len(word) + 1 for word in words]) - 1
-    spans = tuple(Span(int(end) - len(word), int(end)) for word, end in zip(words, ends, strict=True))
-    units = Units(Example(" ".join(words)), level, spans)
-    equal = (0.0,) * len(labels)
-    return shape.read(units, number % len(labels), Prediction(tuple(labels), equal))
+    return tuple(Span(int(end) - len(word), int(end)) for word, end in zip(words, ends, strict=True))
 
 
 def _stepped(scores: Floats) -> Floats:

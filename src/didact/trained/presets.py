@@ -396,10 +396,8 @@ class _Lesson:
         many = labels if self._apart else [self._taught(labels)]
         found: list[Sample] = []
         for number, explanations in enumerate(many):
-            for one in explanations:
-                if not len(one.units):
-                    continue
-                item = read.read(one.units, one.target.index, one.prediction)
+            told = [one for one in explanations if len(one.units)]
+            for item, one in zip(read.read_explained(told), told, strict=True):
                 found.append((read.taught_by(item, number) if self._apart else item, signal.targets(one)))
         return found
 
@@ -461,7 +459,7 @@ class _Lesson:
         if not taught:
             return np.empty((0, len(doubt.FEATURES))), np.empty(0)
         found = self._explained(explainer, taught)
-        items = [self.scorer.read(one.units, one.target.index, one.prediction) for one in found]
+        items = self.scorer.read_explained(found)
         rows = [doubt.features(i, one.array, one.prediction) for i, one in zip(items, found, strict=True)]
         return np.stack(rows), 1 - closeness(found, taught, self.signal)["spearman"]
 

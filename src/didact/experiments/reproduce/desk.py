@@ -252,7 +252,7 @@ class Desk:
         return self.work / "explainers" / f"{label} {seed}"
 
     def _train(self, teacher: str, reading: str, signal: str, seed: int) -> tuple[LearnedExplainer, dict[str, Any]]:
-        own = self.study.settings(teacher, signal)
+        own = self.study.settings(teacher, reading, signal)
         model, validation = self.model, self.labels(teacher, "validation")
         train = self.labels(teacher, "train")[: own["texts"]]
         kind, settings = SIGNALS[signal]
@@ -274,8 +274,7 @@ class Desk:
         if inherited:
             scorer.inherit(known, keep=self.study.embeddings == "kept")
         samples, held_out = (
-            [(scorer.read(one.units, one.target.index, one.prediction), task.targets(one)) for one in some]
-            for some in (train, validation)
+            list(zip(scorer.read_explained(some), map(task.targets, some), strict=True)) for some in (train, validation)
         )
         device = {"device": "cpu"} if model.hf.device.type == "cpu" else {}
         training = FitConfig(**{**own["training"], **device, "seed": seed})
@@ -305,8 +304,10 @@ class Desk:
         evidence = Evidence(found, self.model)
         grades: dict[str, list[float]] = {}
         for name, (metric, settings) in METRICS_OF_ALL.items():
-            labels = {"high": high} if settings.get("by") == "labels" else {}
-            made = METRICS.get(metric).configured(**settings, **labels)
+            own: dict[str, Any] = {"high": high} if settings.get("by") == "labels" else {}
+            if settings.get("similarity") == "semantic":
+                own["encoder"] = None if self.study.encoder is None else _filled(self.study.encoder)
+            made = METRICS.get(metric).configured(**settings, **own)
             grades[name] = [grade.value for grade in made.measure(evidence)]
         if all(one.example.rationale is not None for one in found):
             grades |= protocol.rationales(found)
@@ -378,10 +379,15 @@ def _loaded(sources: Sequence[Mapping[str, Any]]) -> tuple[Example, ...]:
 
 def _expanded(given: Mapping[str, Any]) -> dict[str, Any]:
     """With environment variables in the source filled in."""
-    source = os.path.expandvars(str(given["source"]))
-    if "$" in source:
-        raise InputError(f"the source {given['source']!r} names an environment variable that is not set")
-    return {**given, "source": source}
+    return {**given, "source": _filled(str(given["source"]))}
+
+
+def _filled(source: str) -> str:
+    """With environment variables filled in."""
+    found = os.path.expandvars(source)
+    if "$" in found:
+        raise InputError(f"the source {source!r} names an environment variable that is not set")
+    return found
 
 
 LABELS = pa.schema([("teacher", pa.string()), ("split", pa.string()), ("number", pa.int32()), *compact.COLUMNS])

@@ -17,7 +17,7 @@ Embeddings = Literal["kept", "first", "own"]
 Choice = Literal["loss", "top_weight"]
 
 SPLITS = ("train", "validation", "test")
-CHANGES = ("teacher", "signal", "network", "training", "texts")
+CHANGES = ("teacher", "reading", "signal", "network", "training", "texts")
 SIGNALS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "labelling": ("labelling", {}),
     "ranking": ("ranking", {}),
@@ -46,9 +46,11 @@ class Study:
         network: settings of ``ScorerConfig``.
         training: settings of ``FitConfig``.
         changes: settings of some networks that differ, later ones counting: each with "network", "training" or "texts"
-            (learn from the first so many), for the networks of a "teacher" and a "signal", or of all where these are
-            not named.
+            (learn from the first so many), for the networks of a "teacher", a "reading" and a "signal", or of all
+            where these are not named.
         texts: label of a teacher -> training texts that it labels, where not all.
+        encoder: directory or Hub id of the encoder that says which texts are similar in meaning; the explained model
+            itself when not given.
         chunk: texts that are labelled together.
         tables: numbers of the paper's tables that it fills.
         figures: numbers of the paper's figures.
@@ -67,6 +69,7 @@ class Study:
     training: Mapping[str, Any] = field(default_factory=dict)
     changes: Sequence[Mapping[str, Any]] = ()
     texts: Mapping[str, int] = field(default_factory=dict)
+    encoder: str | None = None
     chunk: int = 32
     tables: tuple[int, ...] = ()
     figures: tuple[int, ...] = ()
@@ -116,11 +119,12 @@ class Study:
         own = [("tokens", signal) for signal in self.signals]
         return own + [(str(reading), str(signal)) for reading, signal in self.more.get(teacher, ())]
 
-    def settings(self, teacher: str, signal: str) -> dict[str, Any]:
-        """Settings of "network" and "training", and the "texts" to learn from, for a teacher's networks by a signal."""
+    def settings(self, teacher: str, reading: str, signal: str) -> dict[str, Any]:
+        """Settings of "network" and "training", and the "texts" to learn from, for some of a teacher's networks."""
         found: dict[str, Any] = {"network": dict(self.network), "training": dict(self.training), "texts": None}
+        mine = {"teacher": teacher, "reading": reading, "signal": signal}
         for one in self.changes:
-            if one.get("teacher", teacher) == teacher and one.get("signal", signal) == signal:
+            if all(one.get(name, own) == own for name, own in mine.items()):
                 found["network"].update(one.get("network", {}))
                 found["training"].update(one.get("training", {}))
                 found["texts"] = one.get("texts", found["texts"])

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from didact.types import Prediction, Units
+from didact.types import Explanation, Prediction, Units
 
 Item = Mapping[str, NDArray[Any]]
 """One example as a shape reads it: plain arrays, made once and kept."""
@@ -50,8 +50,16 @@ class Shape(nn.Module, ABC):
         """Write what reading needs besides the weights (a vocabulary, a tokenizer)."""
 
     @abstractmethod
-    def read(self, units: Units, target: int, prediction: Prediction) -> Item:
-        """One example whose output ``target`` is explained, as arrays."""
+    def read(self, texts: Sequence[Units], targets: Sequence[int], predictions: Sequence[Prediction]) -> list[Item]:
+        """Examples as arrays; of each, the output of number ``targets`` is explained."""
+
+    def read_explained(self, explanations: Sequence[Explanation]) -> list[Item]:
+        """The texts of explanations, for the outputs that those explain."""
+        return self.read(
+            [one.units for one in explanations],
+            [one.target.index for one in explanations],
+            [one.prediction for one in explanations],
+        )
 
     @abstractmethod
     def collate(self, items: Sequence[Item]) -> dict[str, Tensor]:

@@ -232,13 +232,18 @@ class Scorer(Shape):
         """More than a window: the pass of shorter texts leaves it out."""
         return 8 + (self.config.window or 0)
 
-    def read(self, units: Units, target: int, prediction: Prediction) -> Item:
+    def read(self, texts: Sequence[Units], targets: Sequence[int], predictions: Sequence[Prediction]) -> list[Item]:
         """The numbers of its words, and which output is explained; the teacher is the first until ``taught_by``."""
-        if not 0 <= target < len(self.config.labels):
-            raise InputError(f"the target is output {target}, but this scorer knows {len(self.config.labels)} labels")
-        if units.example.text_pair is not None and not self.config.pairs:
+        labels = len(self.config.labels)
+        for target in targets:
+            if not 0 <= target < labels:
+                raise InputError(f"the target is output {target}, but this scorer knows {labels} labels")
+        if not self.config.pairs and any(units.example.text_pair is not None for units in texts):
             raise InputError("a pair was given to a scorer that reads single texts; train one with pairs=True")
-        ids, owners = self.reader.read(units)
+        return [self._item(*one) for one in zip(texts, targets, self.reader.read(texts), strict=True)]
+
+    def _item(self, units: Units, target: int, pieces: tuple[NDArray[np.int32], NDArray[np.int32]]) -> Item:
+        ids, owners = pieces
         item = {"ids": ids, "target": np.array(target), "units": np.array(len(units))}
         if self.config.reading == "tokens":
             item["owners"] = owners

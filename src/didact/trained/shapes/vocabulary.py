@@ -6,6 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -14,12 +15,14 @@ from numpy.typing import NDArray
 
 from didact.errors import FormatError, ParameterError
 from didact.models.encoding import Encoder, Encoding
+from didact.ops.units import TokenSpan
 from didact.types import Units
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
 
 PAD, UNKNOWN = 0, 1
 """Numbers that every reader keeps free: padding, and what has no number of its own."""
@@ -36,8 +39,8 @@ class Reader(ABC):
         """How many numbers there are, ``PAD`` and ``UNKNOWN`` included."""
 
     @abstractmethod
-    def read(self, units: Units) -> tuple[Ints, Ints]:
-        """Numbers (pieces,) in the order of the text, and the unit that each belongs to; every unit has a piece."""
+    def read(self, texts: Sequence[Units]) -> list[tuple[Ints, Ints]]:
+        """Per text numbers (pieces,) in its order, and the unit that each belongs to; every unit has a piece."""
 
     @abstractmethod
     def vocabulary(self) -> Sequence[str]:
@@ -89,10 +92,10 @@ class Vocabulary(Reader):
         """Padding, unknown and the words."""
         return len(self.words) + UNKNOWN + 1
 
-    def read(self, units: Units) -> tuple[Ints, Ints]:
+    def read(self, texts: Sequence[Units]) -> list[tuple[Ints, Ints]]:
         """One piece per unit."""
-        numbers = [self._numbers.get(word, UNKNOWN) for word in _spelled(units, self.lower)]
-        return np.array(numbers, dtype=np.int32), np.arange(len(units), dtype=np.int32)
+        numbers = [[self._numbers.get(word, UNKNOWN) for word in _spelled(units, self.lower)] for units in texts]
+        return [(np.array(own, dtype=np.int32), np.arange(len(own), dtype=np.int32)) for own in numbers]
 
     def vocabulary(self) -> Sequence[str]:
         """The words."""
@@ -137,18 +140,16 @@ class Pieces(Reader):
         """Padding, unknown and all tokens."""
         return self._size
 
-    def read(self, units: Units) -> tuple[Ints, Ints]:
+    def read(self, texts: Sequence[Units]) -> list[tuple[Ints, Ints]]:
         """The tokens of each unit, unit by unit."""
-        (code,) = self._encoder.encode([units.example])
-        owners = _by_position(units, code)
-        if owners is None:
-            owners = _by_characters(units, code)
-        ids, owners = code.ids[owners >= 0] + UNKNOWN + 1, owners[owners >= 0]
-        bare = np.setdiff1d(np.arange(len(units)), owners)
-        ids = np.concatenate([ids, np.full(len(bare), UNKNOWN)])
-        owners = np.concatenate([owners, bare])
-        order = np.argsort(owners, kind="stable")
-        return ids[order].astype(np.int32), owners[order].astype(np.int32)
+        if not texts:
+            return []
+        codes = self._encoder.encode([units.example for units in texts])
+        found = []
+        for units, code, owners in zip(texts, codes, _by_characters(texts, codes), strict=True):
+            exact = _by_position(units, code)
+            found.append(_in_order(code.ids, owners if exact is None else exact, len(units)))
+        return found
 
     def vocabulary(self) -> Sequence[str]:
         """Tokens that are whole words, in the order of their numbers, which mostly is that of their frequency."""
@@ -178,7 +179,7 @@ def _spelled(units: Units, lower: bool) -> tuple[str, ...]:
     return tuple(text.lower() for text in units.texts) if lower else units.texts
 
 
-def _by_position(units: Units, code: Encoding) -> NDArray[np.int64] | None:
+def _by_position(units: Units, code: Encoding) -> Longs | None:
     """Owners of tokens that are units themselves; None unless it is this tokenizer that found them.
 
     Several tokens can stand for one character, and then only their positions tell them apart.
@@ -195,18 +196,50 @@ def _by_position(units: Units, code: Encoding) -> NDArray[np.int64] | None:
     return owners
 
 
-def _by_characters(units: Units, code: Encoding) -> NDArray[np.int64]:
-    """Per token the first unit that it shares a character with, or -1."""
-    owners = np.full(len(code.ids), -1)
-    for field in range(len(units.example.fields)):
-        held = [number for number, span in enumerate(units.spans) if span.field == field]
-        held.sort(key=lambda number: units.spans[number].end)
-        starts = np.array([units.spans[number].start for number in held], dtype=np.int64)
-        ends = np.array([units.spans[number].end for number in held], dtype=np.int64)
-        for position, token in enumerate(code.tokens):
-            if token is None or token[0] != field:
-                continue
-            first = int(np.searchsorted(ends, token[1], side="right"))
-            if first < len(held) and starts[first] < token[2]:
-                owners[position] = held[first]
-    return owners
+def _by_characters(texts: Sequence[Units], codes: Sequence[Encoding]) -> list[Longs]:
+    """Per token the first unit that it shares a character with, or -1; of all texts in one search."""
+    spans = _places([[(span.field, span.start, span.end) for span in units.spans] for units in texts])
+    tokens = _places([[_NOWHERE if token is None else token for token in code.tokens] for code in codes])
+    order = np.lexsort((spans.ends, spans.fields))
+    field, start, end, number = (c[order] for c in (spans.fields, spans.starts, spans.ends, spans.numbers))
+    far = 1 + max(spans.ends.max(initial=0), tokens.ends.max(initial=0))
+    first = np.searchsorted(field * far + end, tokens.fields * far + tokens.starts, side="right")
+    first[first == len(end)] = -1
+    owners = np.full(len(first), -1)
+    if len(end):
+        met = (first >= 0) & (field[first] == tokens.fields) & (start[first] < tokens.ends)
+        owners[met] = number[first[met]]
+    return np.split(owners, np.cumsum([len(code.tokens) for code in codes])[:-1])
+
+
+_NOWHERE = (-1, 0, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Places:
+    """Spans of many texts one after the other; every field of every text has a number."""
+
+    fields: Longs
+    starts: Longs
+    ends: Longs
+    numbers: Longs
+    """Of the span within its text."""
+
+
+def _places(texts: Sequence[Sequence[TokenSpan]]) -> _Places:
+    counts = np.array([len(spans) for spans in texts], dtype=np.int64)
+    table = np.array([span for spans in texts for span in spans], dtype=np.int64).reshape(-1, 3)
+    own = np.repeat(np.arange(len(texts)), counts)
+    fields = np.where(table[:, 0] < 0, -1, 2 * own + table[:, 0])
+    return _Places(
+        fields, table[:, 1], table[:, 2], np.arange(len(own)) - np.repeat(np.cumsum(counts) - counts, counts)
+    )
+
+
+def _in_order(ids: Longs, owners: Longs, units: int) -> tuple[Ints, Ints]:
+    """The tokens that have an owner, owner by owner, and an unknown one for each unit that owns none."""
+    bare = np.flatnonzero(np.bincount(owners[owners >= 0], minlength=units) == 0)
+    numbers = np.concatenate([ids[owners >= 0] + UNKNOWN + 1, np.full(len(bare), UNKNOWN)])
+    owners = np.concatenate([owners[owners >= 0], bare])
+    order = np.argsort(owners, kind="stable")
+    return numbers[order].astype(np.int32), owners[order].astype(np.int32)
