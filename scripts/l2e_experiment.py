@@ -203,10 +203,9 @@ class Run:
 
 
 def _tasks(settings: list[Setting], options: argparse.Namespace) -> list[Task]:
-    """All tasks in the order in which they are wanted: by teacher, the studies in turn; further networks last."""
+    """All tasks in the order in which they are wanted: by teacher, the studies in turn."""
     wanted = None if options.teachers is None else options.teachers.split(",")
     found: list[Task] = []
-    further: list[Task] = []
     most = max(len(_study(setting).teachers) for setting in settings)
     for number in range(most):
         for at, setting in enumerate(settings):
@@ -216,13 +215,11 @@ def _tasks(settings: list[Setting], options: argparse.Namespace) -> list[Task]:
                 collecting = _label_tasks(setting, teachers[number], stage, more=options.only_labels)
                 found += collecting
                 if not options.only_labels:
-                    own, more = _learning_tasks(setting, teachers[number], stage, collecting[-1:])
-                    found += own
-                    further += more
+                    found += _learning_tasks(setting, teachers[number], stage, collecting[-1:])
     if options.only_labels:
         return found
     random = [Task(f"{_study(one).name}/random", one, "grade_random", stage=-1) for one in settings]
-    return found + random + further
+    return found + random
 
 
 def _label_tasks(setting: Setting, teacher: str, stage: int, *, more: bool) -> list[Task]:
@@ -246,20 +243,18 @@ def _label_tasks(setting: Setting, teacher: str, stage: int, *, more: bool) -> l
     return [*found, Task(f"{here}/gather", setting, "gather", (teacher,), needed, stage=stage)]
 
 
-def _learning_tasks(setting: Setting, teacher: str, stage: int, gathering: list[Task]) -> tuple[list[Task], list[Task]]:
-    """Grading the teacher and learning from it; and the further networks."""
+def _learning_tasks(setting: Setting, teacher: str, stage: int, gathering: list[Task]) -> list[Task]:
+    """Grading the teacher and learning from it."""
     desk = _desk(setting)
     here = f"{desk.study.name}/{teacher}"
     ready = frozenset(task.name for task in gathering)
     found = [Task(f"{here}/teacher", setting, "grade_teacher", (teacher,), ready, stage=stage)]
-    further: list[Task] = []
-    for number, (reading, signal) in enumerate(desk.study.variants(teacher)):
+    for reading, signal in desk.study.variants(teacher):
         for seed in range(desk.study.initialisations):
             if not _is_graded(desk, learned_label(reading, signal, teacher), seed):
                 name = f"{here}/{reading}/{signal}/{seed}"
-                task = Task(name, setting, "learn", (teacher, reading, signal, seed), ready, stage=stage)
-                (found if number < len(desk.study.signals) else further).append(task)
-    return found, further
+                found.append(Task(name, setting, "learn", (teacher, reading, signal, seed), ready, stage=stage))
+    return found
 
 
 def _is_graded(desk: Desk, label: str, seed: int) -> bool:

@@ -277,16 +277,10 @@ class Bench:
         known = {(row["explainer"], row["text"]): row for row in files.read(path).to_pylist()}
         count = 0
         for label, some, key in self._chunks(experiment):
-            rows = [known.get((label, text.fingerprint)) for text in some]
-            if self.parts.has(key) or any(row is None for row in rows):
+            rows = [row for text in some if (row := known.get((label, text.fingerprint)))]
+            if self.parts.has(key) or len(rows) < len(some):
                 continue
-            explainer = experiment.explainers[label]
-            units = model.units(some)
-            made = [
-                compact.unpacked(row, unit, model, explainer.parameters)
-                for row, unit in zip(rows, units, strict=True)
-                if row
-            ]
+            made = compact.unpacked(rows, model.units(some), model, experiment.explainers[label].parameters)
             self.parts.write(key, explanation_store.to_table(made))
             count += len(made)
         _say(f"{count} explanations taken from {path}")

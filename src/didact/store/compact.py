@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -40,17 +40,25 @@ def packed(one: Explanation) -> dict[str, Any]:
 
 
 def unpacked(
-    row: Mapping[str, Any], units: Units, model: Model, parameters: Mapping[str, JsonValue] | None = None
-) -> Explanation:
-    """The explanation of a row, given the units of its text and the explained model."""
-    return Explanation(
-        method=row["method"],
-        units=units,
-        scores=tuple(row["scores"]),
-        target=Target(row["target"], model.labels[row["target"]], model.scales[0]),
-        prediction=Prediction(model.labels, tuple(row["outputs"]), tuple(row["probabilities"])),
-        parameters=parameters or {},
-        signed=row["signed"],
-        cost=Cost(row["forwards"], 0, None, row["seconds"]),
-        model={"name": model.name, "fingerprint": model.fingerprint()},
-    )
+    rows: Sequence[Mapping[str, Any]],
+    units: Sequence[Units],
+    model: Model,
+    parameters: Mapping[str, JsonValue] | None = None,
+) -> list[Explanation]:
+    """The explanations of some rows, given the units of their texts and the explained model."""
+    source = {"name": model.name, "fingerprint": model.fingerprint()}  # asked once: it looks at every weight
+    scale = model.scales[0]
+    return [
+        Explanation(
+            method=row["method"],
+            units=own,
+            scores=tuple(row["scores"]),
+            target=Target(row["target"], model.labels[row["target"]], scale),
+            prediction=Prediction(model.labels, tuple(row["outputs"]), tuple(row["probabilities"])),
+            parameters=parameters or {},
+            signed=row["signed"],
+            cost=Cost(row["forwards"], 0, None, row["seconds"]),
+            model=source,
+        )
+        for row, own in zip(rows, units, strict=True)
+    ]

@@ -343,7 +343,7 @@ class Desk:
                     f"number {row['number']} on; label the texts again"
                 )
         used = [texts[row["number"]] for row in rows]
-        return [compact.unpacked(row, unit, self.model) for row, unit in zip(rows, self.model.units(used), strict=True)]
+        return compact.unpacked(rows, self.model.units(used), self.model)
 
     def _done(self, teacher: str, split: str, start: int) -> Path:
         return self.work / "labels" / "done" / f"{teacher} {split} {start}"
