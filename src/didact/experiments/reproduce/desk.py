@@ -156,16 +156,19 @@ class Desk:
     def take(self, table: pa.Table) -> None:
         """Keep labels of an earlier run, a table of any teachers; ``gather`` puts them beside what is made here.
 
-        Texts count, not their numbers: another run may have taken them in another order, or other ones.
+        Texts count, not their numbers or splits: another run may have had them in another place.
         """
-        places = {
-            split: {text.fingerprint: number for number, text in reversed(list(enumerate(self.texts(split))))}
-            for split in SPLITS
-        }
-        rows = [row | {"number": places[row["split"]].get(row["text"])} for row in table.to_pylist()]
-        for teacher in sorted({row["teacher"] for row in rows}):
-            mine = [row for row in rows if row["teacher"] == teacher and row["number"] is not None]
-            files.write(self._taken_path(teacher), pa.Table.from_pylist(mine, LABELS))
+        places: dict[str, list[tuple[str, int]]] = {}
+        for split in SPLITS:
+            for number, text in enumerate(self.texts(split)):
+                places.setdefault(text.fingerprint, []).append((split, number))
+        found: dict[str, dict[tuple[str, int], dict[str, Any]]] = {}
+        for row in table.to_pylist():
+            mine = found.setdefault(row["teacher"], {})
+            for split, number in places.get(row["text"], ()):
+                mine[split, number] = row | {"split": split, "number": number}
+        for teacher, rows in found.items():
+            files.write(self._taken_path(teacher), pa.Table.from_pylist(list(rows.values()), LABELS))
             self._known.pop(teacher, None)
 
     def _wanted(self, teacher: str, split: str, start: int) -> list[int]:
