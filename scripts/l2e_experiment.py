@@ -398,7 +398,7 @@ def _write_results(run: Run, setting: Setting) -> None:
 
 
 def rounded(table: pa.Table) -> pa.Table:
-    """Records with their values to four digits, which makes the file half as large."""
+    """Records with their values to four digits, which takes a quarter off the file."""
     values = [float(f"{value:.4g}") for value in table["value"].to_pylist()]
     return table.set_column(table.schema.get_field_index("value"), table.schema.field("value"), pa.array(values))
 

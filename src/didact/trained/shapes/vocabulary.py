@@ -27,6 +27,9 @@ Longs = NDArray[np.int64]
 PAD, UNKNOWN = 0, 1
 """Numbers that every reader keeps free: padding, and what has no number of its own."""
 
+_NOWHERE = (-1, 0, 0)
+"""In place of the field, start and end of a special token."""
+
 
 class Reader(ABC):
     """Gives the units of an example their numbers, and can be kept in a folder."""
@@ -210,9 +213,6 @@ def _by_characters(texts: Sequence[Units], codes: Sequence[Encoding]) -> list[Lo
         met = (first >= 0) & (field[first] == tokens.fields) & (start[first] < tokens.ends)
         owners[met] = number[first[met]]
     return np.split(owners, np.cumsum([len(code.tokens) for code in codes])[:-1])
-
-
-_NOWHERE = (-1, 0, 0)
 
 
 @dataclass(frozen=True, eq=False)
