@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from didact.experiments.reproduce.study import learned_label
+
 STUDIES = {"sst2": "SST-2", "ag_news": "AG News"}
 TEACHERS = {
     "lime": "LIME-1000",
@@ -22,7 +24,7 @@ TEACHERS = {
     "kernel_shap": "KernelSHAP-300",
 }
 SIGNALS = ("labelling", "ranking", "signed_ranking")
-READINGS = {"tokens": "l2e", "words": "l2e_words"}
+READINGS = ("tokens", "words")
 COLUMNS = {
     "log_odds_positive": "Δlog-odds, positive words",
     "log_odds_difference": "Δlog-odds, top 30 %",
@@ -53,7 +55,7 @@ def main() -> None:
 
 def _row(name: str, summary: Mapping[str, Any], teacher: str, signal: str, reading: str) -> str | None:
     """The row of a network, if there is one."""
-    learned = f"{READINGS[reading]} {signal}({teacher})"
+    learned = learned_label(reading, signal, teacher)
     rows = {(row["metric"], row["teacher"]): row for row in summary["versus"] if row["learned"] == learned}
     facts = [fact for piece, fact in summary["facts"].items() if f"/{teacher}/{reading}/{signal}/" in piece]
     if not rows:

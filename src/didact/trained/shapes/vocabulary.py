@@ -207,11 +207,10 @@ def _by_characters(texts: Sequence[Units], codes: Sequence[Encoding]) -> list[Lo
     field, start, end, number = (c[order] for c in (spans.fields, spans.starts, spans.ends, spans.numbers))
     far = 1 + max(spans.ends.max(initial=0), tokens.ends.max(initial=0))
     first = np.searchsorted(field * far + end, tokens.fields * far + tokens.starts, side="right")
-    first[first == len(end)] = -1
+    met = first < len(end)
+    met[met] = (field[first[met]] == tokens.fields[met]) & (start[first[met]] < tokens.ends[met])
     owners = np.full(len(first), -1)
-    if len(end):
-        met = (first >= 0) & (field[first] == tokens.fields) & (start[first] < tokens.ends)
-        owners[met] = number[first[met]]
+    owners[met] = number[first[met]]
     return np.split(owners, np.cumsum([len(code.tokens) for code in codes])[:-1])
 
 
