@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from didact.experiments.reproduce.study import learned_label
+from didact.experiments.reproduce.study import READINGS, learned_label
 
 STUDIES = {"sst2": "SST-2", "ag_news": "AG News"}
 TEACHERS = {
@@ -24,7 +24,6 @@ TEACHERS = {
     "kernel_shap": "KernelSHAP-300",
 }
 SIGNALS = ("labelling", "ranking", "signed_ranking")
-READINGS = ("tokens", "words")
 COLUMNS = {
     "log_odds_positive": "Δlog-odds, positive words",
     "log_odds_difference": "Δlog-odds, top 30 %",

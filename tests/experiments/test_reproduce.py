@@ -404,6 +404,14 @@ network = { width = 32 }
     recipe.write_text(STUDY + changes.replace("signal =", "signals ="), encoding="utf-8")
     with pytest.raises(FormatError, match="change 2: unknown key 'signals'"):
         Study.from_toml(recipe)
+    for given, wrong in (
+        ('"words"', "reading 'wards'"),
+        ('"ranking"', "signal 'wards'"),
+        ('"occlusion"', "teacher 'wards'"),
+    ):
+        recipe.write_text(STUDY + changes.replace(given, '"wards"'), encoding="utf-8")
+        with pytest.raises(FormatError, match=f"unknown {wrong}"):
+            Study.from_toml(recipe)
 
 
 def test_a_split_may_have_several_sources_and_a_teacher_fewer_texts(tmp_path: Path) -> None:

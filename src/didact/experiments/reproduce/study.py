@@ -16,6 +16,7 @@ from didact.registry import unknown
 Embeddings = Literal["kept", "first", "own"]
 Choice = Literal["loss", "top_weight"]
 
+READINGS = ("tokens", "words")
 SPLITS = ("train", "validation", "test")
 CHANGES = ("teacher", "reading", "signal", "network", "training", "texts")
 SIGNALS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
@@ -98,9 +99,9 @@ class Study:
             raise FormatError(f"{place}: {unknown('embeddings', parts['embeddings'], allowed)}")
         if parts.get("choose", "loss") not in (choices := get_args(Choice)):
             raise FormatError(f"{place}: {unknown('choice', parts['choose'], choices)}")
+        known = {"teacher": [one.label for one in parts["teachers"]], "reading": READINGS, "signal": tuple(SIGNALS)}
         for number, one in enumerate(parts.get("changes", ()), start=1):
-            if odd := sorted(one.keys() - set(CHANGES)):
-                raise FormatError(f"{place}, change {number}: {unknown('key', odd[0], CHANGES)}")
+            _check_change(one, known, f"{place}, change {number}")
         for name in parts["signals"]:
             if name not in SIGNALS:
                 raise FormatError(f"{place}: {unknown('signal', name, list(SIGNALS))}")
@@ -141,3 +142,12 @@ class Study:
 def learned_label(reading: str, signal: str, teacher: str) -> str:
     """What a learned explainer is called in the records."""
     return f"{'l2e' if reading == 'tokens' else f'l2e_{reading}'} {signal}({teacher})"
+
+
+def _check_change(given: Mapping[str, Any], known: Mapping[str, Sequence[str]], place: str) -> None:
+    """Refuse a change of what there is not, which would change nothing without a word."""
+    for key in sorted(given.keys() - set(CHANGES)):
+        raise FormatError(f"{place}: {unknown('key', key, CHANGES)}")
+    for name, allowed in known.items():
+        if name in given and given[name] not in allowed:
+            raise FormatError(f"{place}: {unknown(name, given[name], allowed)}")
