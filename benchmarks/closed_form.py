@@ -20,18 +20,18 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreT
 from benchmarks.common import SHARED, machine, prepare
 from didact.attribution.base import ATTRIBUTIONS
 from didact.data.load import load_data
-from didact.models.borrowed import quiet
+from didact.models.eval_mode import quiet
 from didact.models.text import TextModel
 from didact.ops.units import word_spans
-from didact.simulation.base import Hint, Lesson
-from didact.simulation.channels.prior import Prior
 from didact.simulation.controls import control
 from didact.simulation.hints import HintFormat
-from didact.simulation.simulability import NONE, Material, Plan, Setting, Way, simulate
-from didact.simulation.students.ridge import Ridge
+from didact.simulation.simulability import NONE, Material, Plan, Setting, WeightedChannel, simulate
 from didact.stats.crossed import Crossed, crossed_gain, crossed_interval
 from didact.stats.paired import holm
 from didact.store.parts import Parts
+from didact.students.base import Hint, Lesson
+from didact.students.channels.prior import PriorChannel
+from didact.students.kinds.ridge import Ridge
 from didact.trained.collect import collect
 from didact.types import Example, Explanation, Floats
 
@@ -221,7 +221,9 @@ def _scores(given: Class, hints: Hints, args: argparse.Namespace) -> Mapping[str
     """Right or wrong (students, items) by method."""
     student = Ridge(features=args.features, model=args.model)
     plan = Plan(sizes=(args.lessons,), subsets=args.students)
-    found = simulate(Material(given.pool, given.exam, hints), {"ridge": student}, {"prior": Way(Prior())}, plan)
+    found = simulate(
+        Material(given.pool, given.exam, hints), {"ridge": student}, {"prior": WeightedChannel(PriorChannel())}, plan
+    )
     return found.scores[Setting("ridge", "prior", args.lessons)]
 
 

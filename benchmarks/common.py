@@ -28,7 +28,7 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from didact.models.borrowed import quiet
+from didact.models.eval_mode import quiet
 from didact.testing.tiny import TEXTS, tiny_tokenizer
 
 SHARED = Path(os.environ.get("DIDACT_SHARED", "../shared"))

@@ -29,7 +29,7 @@ from didact.attribution.gradient_x_input import GradientXInput
 from didact.attribution.lime import Lime
 from didact.models.text import TextModel
 from didact.trained.explainer import LearnedExplainer
-from didact.trained.onnx import LIMIT, Agreement
+from didact.trained.onnx import LIMIT, ExportAgreement
 from didact.trained.presets import train_l2e
 from didact.types import Example, Prediction
 
@@ -91,7 +91,7 @@ def main() -> None:
 
 def _explainers(
     model: TextModel, texts: Sequence[str], args: argparse.Namespace, folder: Path
-) -> tuple[dict[str, LearnedExplainer], Agreement]:
+) -> tuple[dict[str, LearnedExplainer], ExportAgreement]:
     """The same briefly trained explainer in both runtimes, and how alike they are on the texts."""
     unseen = set(texts)
     learnt = [text for text in load_texts(args.train + len(texts), (5, 25)) if text not in unseen][: args.train]
@@ -187,7 +187,7 @@ def _times(times: dict[int, Times], args: argparse.Namespace) -> Table:
     return Table("Time per text", ["", *columns], rows, notes)
 
 
-def _bars(times: dict[int, Times], agreement: Agreement, args: argparse.Namespace) -> Table:
+def _bars(times: dict[int, Times], agreement: ExportAgreement, args: argparse.Namespace) -> Table:
     rows = []
     for part, size, slow, fast, bar in (
         (NETWORK, 1, f"{TORCH}: {NETWORK}", f"{ONNX}: {NETWORK}", "3"),

@@ -14,7 +14,7 @@ from torch import Tensor
 from benchmarks.common import Table, Timing, clock, load_network, load_texts, middle, parser, prepare, publish, timed
 from benchmarks.planner import BAR, Packing, Work, _bare_rows, _best_packing, _forward, _name, _pack
 from didact.attribution.random import Random
-from didact.metrics.base import METRICS, Measure
+from didact.metrics.base import METRICS, BaseMetric
 from didact.models.text import TextModel
 from didact.protocols import Evidence
 from didact.types import Explanation, Floats, Keep, Target, Units
@@ -125,7 +125,7 @@ def _ratio(pair: Pair, which: str) -> float:
     return float(getattr(pair.bare, which) / getattr(pair.metric, which))
 
 
-def _work(model: TextModel, metric: Measure, explanations: Sequence[Explanation]) -> tuple[Work, str]:
+def _work(model: TextModel, metric: BaseMetric, explanations: Sequence[Explanation]) -> tuple[Work, str]:
     """The variants that a metric asks for, and how it wants absence shown."""
     stand_in = StandIn(model)
     metric.measure(Evidence(explanations, stand_in))  # type: ignore[arg-type] # has what metrics use
@@ -134,7 +134,7 @@ def _work(model: TextModel, metric: Measure, explanations: Sequence[Explanation]
 
 
 def _round(
-    model: TextModel, metric: Measure, explanations: Sequence[Explanation], packing: Packing, metric_first: bool
+    model: TextModel, metric: BaseMetric, explanations: Sequence[Explanation], packing: Packing, metric_first: bool
 ) -> Pair:
     work, absence = _work(model, metric, explanations)
     owner, rows = _bare_rows(model, work, absence)

@@ -256,7 +256,7 @@ def _sweep(model: TextModel, args: argparse.Namespace) -> tuple[Table, object]:
         for kind, work in kinds.items():
             for budget in BUDGETS if number % 2 == 0 else BUDGETS[::-1]:
                 trial = TextModel(model.hf, model.tokenizer, batch_tokens=budget)
-                trial.__dict__["facts"] = model.facts  # tried once is enough
+                trial.__dict__["facts"] = model.traits  # tried once is enough
                 with watched(model.hf) as passes:
                     spent = timed(
                         lambda t=trial, w=work: t.score(w.units, [w.target] * len(w.units), w.keep, "mask")  # type: ignore[misc]

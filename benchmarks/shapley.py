@@ -28,7 +28,7 @@ from didact.attribution.base import Attribution
 from didact.attribution.kernel_shap import KernelShap
 from didact.attribution.shapley_sampling import ShapleySampling
 from didact.data.corpus import generate
-from didact.models.halved import Halved
+from didact.models.half_precision import HalfPrecision
 from didact.models.text import TextModel
 from didact.provenance import versions
 from didact.types import Floats, Keep, Target, Units
@@ -151,7 +151,7 @@ def _games(options: argparse.Namespace) -> list[Game]:
     if not isinstance(model, TextModel):
         raise TypeError("the embedded model should be a text model")
     if options.device != "cpu":
-        model = Halved(TextModel(model.hf.to(options.device), model.tokenizer))
+        model = HalfPrecision(TextModel(model.hf.to(options.device), model.tokenizer))
     options.cache.mkdir(parents=True, exist_ok=True)
     pool = model.units(generate(200 + 25 * options.texts))
     chosen = [units for units in pool if least <= len(units) <= min(most, 20)][: options.texts]

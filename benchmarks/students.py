@@ -20,8 +20,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from benchmarks.common import SHARED, machine, prepare
 from didact.data.corpus import generate
 from didact.progress import listening
-from didact.simulation.base import STUDENTS, Cohort, Course, Lab, Lesson, Outcome, Student
-from didact.simulation.students._recurrent import Recurrent, RecurrentCohort, _Together
+from didact.students.base import STUDENTS, Cohort, Course, Lesson, Student, StudentOutcome, TaskSetup
+from didact.students.kinds._recurrent import Recurrent, RecurrentCohort, _Together
 from didact.types import Example
 
 WARM = 5  # steps before the clock starts: first kernels, first allocations
@@ -153,16 +153,18 @@ def _compared(name: str, precision: str, args: argparse.Namespace) -> dict[str, 
     return row
 
 
-def _timed(student: Student, setting: Setting, together: int, args: argparse.Namespace) -> tuple[float, list[Outcome]]:
+def _timed(
+    student: Student, setting: Setting, together: int, args: argparse.Namespace
+) -> tuple[float, list[StudentOutcome]]:
     """Student-steps per second, and what came out."""
     watch = Stopwatch(args.device, args.steps)
     with listening(watch):
-        lab = Lab(task="number", outputs=1, device=args.device, together=together)
+        lab = TaskSetup(task="number", outputs=1, device=args.device, together=together)
         outcomes = student.taught(setting.pool, setting.courses, setting.exam, lab)
     return (args.steps - WARM) * len(setting.courses) / watch.seconds, outcomes
 
 
-def _difference(apart: Sequence[Outcome], joined: Sequence[Outcome]) -> float:
+def _difference(apart: Sequence[StudentOutcome], joined: Sequence[StudentOutcome]) -> float:
     """Largest difference of any student's number for any exam text; numbers have a spread of 1."""
     pairs = zip(apart, joined, strict=True)
     return max(float(np.abs(one.answers - other.answers).max()) for one, other in pairs)
@@ -203,11 +205,11 @@ def _others(student: Student) -> dict[str, Student]:
     kind = type(student)
 
     class Ours(kind):  # type: ignore[misc, valid-type] # the kind is known only now
-        def cohort(self, seeds: Sequence[int], words: int, lab: Lab) -> Cohort:
+        def cohort(self, seeds: Sequence[int], words: int, lab: TaskSetup) -> Cohort:
             return _swapped(kind.cohort(self, seeds, words, lab), packed=False)
 
     class Packed(kind):  # type: ignore[misc, valid-type]
-        def cohort(self, seeds: Sequence[int], words: int, lab: Lab) -> Cohort:
+        def cohort(self, seeds: Sequence[int], words: int, lab: TaskSetup) -> Cohort:
             return _swapped(kind.cohort(self, seeds, words, lab), packed=True)
 
     return {"our LSTM": Ours(**student.parameters), "packed nn.LSTM": Packed(**student.parameters)}

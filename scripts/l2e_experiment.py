@@ -36,10 +36,10 @@ import pyarrow as pa
 import torch
 
 from didact.attribution.base import ATTRIBUTIONS
-from didact.experiments.reproduce.desk import Desk
-from didact.experiments.reproduce.grades import gather, means, versus
-from didact.experiments.reproduce.study import Study, learned_label
-from didact.models import halved
+from didact.experiments.distillation.recipe import Study, learned_label
+from didact.experiments.distillation.steps import Desk
+from didact.experiments.distillation.summary import gather, means, versus
+from didact.models import half_precision
 from didact.models.text import TextModel
 from didact.store import files
 from didact.store import records as record_store
@@ -305,14 +305,14 @@ def _may_be_quick(task: Task) -> bool:
     """Whether a piece is labels to learn from that may be made in half precision."""
     if not task.setting.half or task.call != "label" or task.arguments[1] != "train":
         return False
-    return halved.suits(ATTRIBUTIONS.get(_study(task.setting).teacher(task.arguments[0]).name).card)
+    return half_precision.suits(ATTRIBUTIONS.get(_study(task.setting).teacher(task.arguments[0]).name).card)
 
 
 @lru_cache(maxsize=8)
 def _quick_desk(setting: Setting) -> Desk:
     """A desk whose model counts in half precision."""
     desk = Desk(_study(setting), Path(setting.work), setting.device)
-    desk.model = halved.Halved(desk.model)
+    desk.model = half_precision.HalfPrecision(desk.model)
     return desk
 
 

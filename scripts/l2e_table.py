@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from didact.experiments.reproduce.study import READINGS, learned_label
+from didact.experiments.distillation.recipe import READINGS, learned_label
 
 STUDIES = {"sst2": "SST-2", "ag_news": "AG News"}
 TEACHERS = {

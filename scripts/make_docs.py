@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from didact.attribution.base import ATTRIBUTIONS, Attribution
-from didact.metrics.base import METRICS, Measure
+from didact.metrics.base import METRICS, BaseMetric
 from didact.types import Card, MetricCard
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -118,7 +118,7 @@ def _row(card: Card, method: type[Attribution], times: dict[str, str]) -> str:
     return _line(cells)
 
 
-def _metric_row(card: MetricCard, metric: type[Measure]) -> str:
+def _metric_row(card: MetricCard, metric: type[BaseMetric]) -> str:
     settings = ", ".join(f"`{name}={value!r}`" for name, value in metric().parameters.items())
     ends = [f"{end:g}" if math.isfinite(end) else "∞" if end > 0 else "-∞" for end in (card.low, card.high)]
     cells = (

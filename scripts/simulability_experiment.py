@@ -43,21 +43,21 @@ import pyarrow as pa
 import torch
 
 from didact.errors import DidactError
-from didact.experiments.simulating import keeping
-from didact.experiments.simulating.findings import find
-from didact.experiments.simulating.prepare import Experiment, configured, prepare, texts
-from didact.experiments.simulating.recipe import Recipe
-from didact.experiments.simulating.report import write
-from didact.experiments.simulating.runner import Hall, run
-from didact.models import halved
+from didact.experiments.simulability import outcomes
+from didact.experiments.simulability.findings import find
+from didact.experiments.simulability.prepare import Experiment, configured, prepare, texts
+from didact.experiments.simulability.recipe import Recipe
+from didact.experiments.simulability.report import write
+from didact.experiments.simulability.runner import RunOptions, run
+from didact.models import half_precision
 from didact.models.load import load_model
 from didact.models.text import TextModel
 from didact.protocols import Model
-from didact.simulation.base import Outcome
-from didact.simulation.verdict import judge
+from didact.simulation.gains import judge
 from didact.store import compact, files, keys
 from didact.store import explanations as explanation_store
 from didact.store.parts import Parts
+from didact.students.base import StudentOutcome
 from didact.trained.collect import collect
 from didact.types import Example
 
@@ -167,7 +167,7 @@ class Bench:
 
     def save(self) -> None:
         """All outcomes so far in one file."""
-        memory = keeping.Remembered(self.parts)
+        memory = outcomes.OutcomeStore(self.parts)
         rows = []
         for key in list(self.parts.keys()):
             table = self.parts.read(key)
@@ -200,7 +200,7 @@ class Bench:
     def _run(self, name: str, recipe: Recipe, until: float, experiment: Experiment | None = None) -> None:
         began = _now()
         folder = self.work / name
-        hall = Hall(
+        hall = RunOptions(
             folder,
             self.parts.root,
             self.device,
@@ -209,7 +209,7 @@ class Bench:
             _late(until),
         )
         run(experiment or prepare(recipe), hall)
-        found = keeping.read(folder / "students.parquet")
+        found = outcomes.read(folder / "students.parquet")
         verdict = judge(found)
         self.seconds[name] = round(_now() - began, 1)
         target = self.out / name
@@ -286,12 +286,12 @@ class Bench:
         _say(f"{count} explanations taken from {path}")
 
     def _unpack_outcomes(self, path: Path) -> None:
-        memory = keeping.Remembered(self.parts)
+        memory = outcomes.OutcomeStore(self.parts)
         rows = files.read(path).to_pylist()
         for row in rows:
             answers = np.array(row["answers"])
             shaped = answers if row["columns"] == 1 else answers.reshape(-1, row["columns"])
-            memory.put(row["key"], Outcome(shaped, row["trouble"], json.loads(row["details"])))
+            memory.put(row["key"], StudentOutcome(shaped, row["trouble"], json.loads(row["details"])))
         _say(f"{len(rows)} students taken from {path}")
 
 
@@ -312,7 +312,7 @@ def _explained(recipe: Recipe, device: str, parts: Path, label: str, some: list[
     began = time.perf_counter()
     torch.set_num_threads(1)
     explainer = configured([entry for entry in recipe.explainers if entry.label == label])[label]
-    model = _asked(recipe, device, half=halved.suits(explainer.card) and device != "cpu")
+    model = _asked(recipe, device, half=half_precision.suits(explainer.card) and device != "cpu")
     collect(model, some, explainer, Parts(parts), chunk=len(some))
     return time.perf_counter() - began
 
@@ -321,7 +321,7 @@ def _asked(recipe: Recipe, device: str, *, half: bool) -> Model:
     """The model of this process, loaded once."""
     if (device, half) not in _MODELS:
         model = load_model(**{**recipe.model, "device": device})
-        _MODELS[device, half] = halved.Halved(model) if half and isinstance(model, TextModel) else model
+        _MODELS[device, half] = half_precision.HalfPrecision(model) if half and isinstance(model, TextModel) else model
     return _MODELS[device, half]
 
 

@@ -10,28 +10,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from didact.attribution.base import ATTRIBUTIONS, Attribution, check_needs
-from didact.data import outside
+from didact.data import attribution_imports
 from didact.errors import InputError, ParameterError
 from didact.models import estimate as forecast
 from didact.models.load import DEFAULT
 from didact.models.load import load_model as load_model
 from didact.models.outputs import resolve_target
 from didact.progress import listening
-from didact.protocols import DIFFERENTIABLE, Explainer, Given, Model, TargetLike
+from didact.protocols import DIFFERENTIABLE, ExampleLike, Explainer, Model, TargetLike
 from didact.render import notebook
 from didact.render.formats import render
-from didact.render.progress import Bar
+from didact.render.progress import ProgressBar
 from didact.types import Card, Estimate, Example, Explanation, Level, Prediction, Units
 
 if TYPE_CHECKING:
     from didact.experiments.evaluation import Evaluation
-    from didact.experiments.simulating.result import Taught
+    from didact.experiments.simulability.result import SimulabilityResult
     from didact.trained.explainer import LearnedExplainer
 
 
 @overload
 def explain(
-    given: Given,
+    given: ExampleLike,
     model: object = DEFAULT,
     method: str | Explainer | None = None,
     *,
@@ -54,7 +54,7 @@ def explain(
 
 
 def explain(
-    given: Given | Sequence[Given],
+    given: ExampleLike | Sequence[ExampleLike],
     model: object = DEFAULT,
     method: str | Explainer | None = None,
     *,
@@ -79,7 +79,7 @@ def explain(
     adapter = _model(model)
     explainer = _explainer(method, adapter, settings)
     several = isinstance(given, list)
-    examples: list[Given] = list(given) if several else [given]  # type: ignore[arg-type,list-item]
+    examples: list[ExampleLike] = list(given) if several else [given]  # type: ignore[arg-type,list-item]
     notebook.install()
     with _progress(progress):
         found = explainer.explain(adapter, examples, [target] * len(examples))
@@ -87,7 +87,7 @@ def explain(
 
 
 def compare(
-    given: Given,
+    given: ExampleLike,
     model: object = DEFAULT,
     methods: Sequence[str | Explainer] | None = None,
     *,
@@ -113,7 +113,7 @@ def compare(
 
 
 def estimate(
-    given: Given | Sequence[Given],
+    given: ExampleLike | Sequence[ExampleLike],
     model: object = DEFAULT,
     method: str | Explainer | None = None,
     **settings: object,
@@ -130,11 +130,11 @@ def estimate(
         **settings: parameters of the method.
     """
     adapter = _model(model)
-    examples: list[Given] = list(given) if isinstance(given, list) else [given]  # type: ignore[list-item]
+    examples: list[ExampleLike] = list(given) if isinstance(given, list) else [given]  # type: ignore[list-item]
     return estimates(examples, adapter, [_explainer(method, adapter, settings)])[0]
 
 
-def estimates(examples: Sequence[Given], model: Model, explainers: Sequence[Explainer]) -> list[Estimate]:
+def estimates(examples: Sequence[ExampleLike], model: Model, explainers: Sequence[Explainer]) -> list[Estimate]:
     """One estimate per explainer for all examples together; the model is timed once."""
     if not examples or not explainers:
         raise InputError("an estimate needs at least one text and one method")
@@ -219,7 +219,7 @@ def simulate(  # noqa: PLR0913 - one call, and every argument but the first has 
     seed: int = 0,
     out: str | Path = "runs/simulation",
     progress: bool = True,
-) -> Taught:
+) -> SimulabilityResult:
     """Grade explainers by teaching: what do their explanations add to students who learn to imitate the model?
 
     Students see explanations only while they learn. Each kind is taught without them, with those of every explainer,
@@ -249,10 +249,10 @@ def simulate(  # noqa: PLR0913 - one call, and every argument but the first has 
         >>> print(found.answers[0])  # doctest: +SKIP
     """
     from didact.data.load import load_data
-    from didact.experiments.simulating.prepare import prepare
-    from didact.experiments.simulating.recipe import Recipe
-    from didact.experiments.simulating.result import Taught
-    from didact.experiments.simulating.runner import Hall, run
+    from didact.experiments.simulability.prepare import prepare
+    from didact.experiments.simulability.recipe import Recipe
+    from didact.experiments.simulability.result import SimulabilityResult
+    from didact.experiments.simulability.runner import RunOptions, run
 
     adapter = _model(model)
     recipe: dict[str, Any] = {
@@ -279,7 +279,7 @@ def simulate(  # noqa: PLR0913 - one call, and every argument but the first has 
     }
     with _progress(progress):
         experiment = prepare(Recipe.from_dict(recipe, "simulate"), model=adapter, explainers=made, **given)
-        found = Taught(run(experiment, Hall(Path(out), command="didact.simulate")))
+        found = SimulabilityResult(run(experiment, RunOptions(Path(out), command="didact.simulate")))
     found.report()
     return found
 
@@ -326,7 +326,7 @@ def train_l2e(
     return made
 
 
-def list_methods(model: object | None = None, example: Given | None = None) -> list[Card]:
+def list_methods(model: object | None = None, example: ExampleLike | None = None) -> list[Card]:
     """Cards of all registered methods, or of those that work with a model and an example."""
     cards = ATTRIBUTIONS.cards()
     if example is not None and Example.of(example).rationale is None:
@@ -347,9 +347,9 @@ def load_explainer(name: str, **settings: object) -> Attribution:
     return ATTRIBUTIONS.get(name).configured(**settings)
 
 
-def read_outside(
+def import_attributions(
     obj: object,
-    text: Given | None = None,
+    text: ExampleLike | None = None,
     model: object | None = None,
     *,
     target: str | int | None = None,
@@ -370,7 +370,7 @@ def read_outside(
         One explanation, or a list where the object holds several texts. Its method is named after the library, as in
         "shap:partition".
     """
-    found = outside.read(obj, text, target)
+    found = attribution_imports.read(obj, text, target)
     adapter = None if model is None else _model(model)
     several = found if isinstance(found, list) else [found]
     made = [_adopted(one, adapter, target, prediction) for one in several]
@@ -397,7 +397,7 @@ def save(explanations: Explanation | Sequence[Explanation], path: str | Path) ->
 
 
 def _adopted(
-    found: outside.Outside, model: Model | None, target: str | int | None, given: Prediction | None
+    found: attribution_imports.Outside, model: Model | None, target: str | int | None, given: Prediction | None
 ) -> Explanation:
     """Tie outside attributions to a prediction and a target."""
     example = found.units.example
@@ -408,7 +408,7 @@ def _adopted(
         )
     label = found.target if target is None else target
     if model is None:
-        return found.explanation(outside.resolve(label, prediction, found.scale), prediction)
+        return found.explanation(attribution_imports.resolve(label, prediction, found.scale), prediction)
     scale = found.scale if found.scale in model.scales else None
     placed = dataclasses.replace(found, units=_placed(found.units, model))
     return placed.explanation(resolve_target(model, label, prediction, scale), prediction)
@@ -456,5 +456,5 @@ def _progress(wanted: bool) -> Iterator[None]:
     if not wanted:
         yield
         return
-    with listening(Bar()):
+    with listening(ProgressBar()):
         yield

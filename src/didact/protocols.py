@@ -31,7 +31,7 @@ ATTENTIVE = "attentive"
 LAYERED = "layered"
 HIDDEN = "hidden"
 
-Given = str | tuple[str, str] | Example
+ExampleLike = str | tuple[str, str] | Example
 """What a user may pass as one thing to explain."""
 
 TargetLike = int | str | Target | None
@@ -188,7 +188,7 @@ class Explainer(Protocol):
         ...
 
     def explain(
-        self, model: Model, examples: Sequence[Given], targets: Sequence[TargetLike] | None = None
+        self, model: Model, examples: Sequence[ExampleLike], targets: Sequence[TargetLike] | None = None
     ) -> list[Explanation]:
         """One explanation per example, in order."""
         ...

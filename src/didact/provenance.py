@@ -34,6 +34,6 @@ def content_hash(parts: Iterable[object]) -> str:
     return digest.hexdigest()[:16]
 
 
-def shown(name: str) -> str:
+def display_name(name: str) -> str:
     """A name to show: of a path only its end, since where it lies on this machine says nothing elsewhere."""
     return Path(name).name if Path(name).is_absolute() else name

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from didact.metrics.base import METRICS, Measure
+from didact.metrics.base import METRICS, BaseMetric
 from didact.protocols import Evidence
 from didact.testing.metrics import CASES, CHECKS, applicable, check, make_evidence
 from didact.types import Grade, Invariance, MetricCard
@@ -42,7 +42,7 @@ SOUND = MetricCard("planted", "agreement", "A planted metric.", "none", low=-100
 
 
 @dataclass(frozen=True, kw_only=True)
-class Planted(Measure):
+class Planted(BaseMetric):
     """Measures what it is told to."""
 
     card = SOUND
@@ -54,10 +54,10 @@ class Planted(Measure):
 RULE: list[Callable[[Evidence], list[Grade]]] = []
 
 
-def planted(rule: Callable[[Evidence], list[Grade]], card: MetricCard = SOUND) -> Measure:
+def planted(rule: Callable[[Evidence], list[Grade]], card: MetricCard = SOUND) -> BaseMetric:
     RULE[:] = [rule]
     metric = type("Planted", (Planted,), {"card": card})()
-    assert isinstance(metric, Measure)
+    assert isinstance(metric, BaseMetric)
     return metric
 
 

@@ -7,8 +7,8 @@ from types import ModuleType
 
 import pytest
 
-from didact.simulation.base import CHANNELS, STUDENTS
 from didact.simulation.controls import CONTROLS
+from didact.students.base import CHANNELS, STUDENTS
 
 REPO = Path(__file__).resolve().parents[2]
 

@@ -15,8 +15,8 @@ import pytest
 
 from didact.errors import FormatError, InputError, ParameterError, UnknownNameError
 from didact.experiments.report import FILES, find_in, write_report
-from didact.experiments.report.wording import beaten, listed, number
-from didact.experiments.report.words import caveats, headlines
+from didact.experiments.report.formatting import beaten, listed, number
+from didact.experiments.report.sentences import caveats, headlines
 from didact.render.style import stylesheet
 from didact.store import records
 from tests.experiments.synthetic import (

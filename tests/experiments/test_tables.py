@@ -6,24 +6,24 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from didact.experiments.tables import Column, Subject, Summary, Yardstick, gather, summarise
+from didact.experiments.tables import Column, ExplainerInfo, MetricInfo, Summary, gather, summarise
 from didact.store.records import to_table
 from didact.types import Record
 from tests.experiments.synthetic import METHODS, record, typical_records
 
-SUBJECTS = [Subject("lime", "lime"), Subject("ig", "ig"), Subject("random", "random", control=True)]
-UP = [Yardstick("m", "m", "faithfulness")]
+SUBJECTS = [ExplainerInfo("lime", "lime"), ExplainerInfo("ig", "ig"), ExplainerInfo("random", "random", control=True)]
+UP = [MetricInfo("m", "m", "faithfulness")]
 
 
 def rows(explainer: str, values: Sequence[float], metric: str = "m", **more: object) -> list[Record]:
     return [record(explainer, metric, f"e{at}", value, **more) for at, value in enumerate(values)]
 
 
-def summary(records: Sequence[Record], yardsticks: Sequence[Yardstick] = UP) -> Summary:
+def summary(records: Sequence[Record], yardsticks: Sequence[MetricInfo] = UP) -> Summary:
     return summarise(gather(to_table(records), SUBJECTS, yardsticks))
 
 
-def only(records: Sequence[Record], yardsticks: Sequence[Yardstick] = UP) -> Column:
+def only(records: Sequence[Record], yardsticks: Sequence[MetricInfo] = UP) -> Column:
     (column,) = summary(records, yardsticks).columns
     return column
 
@@ -61,13 +61,13 @@ def test_holm_counts_all_pairs_of_a_metric() -> None:
 
 
 def test_lower_is_better_turns_everything_round() -> None:
-    down = [Yardstick("m", "m", "faithfulness", higher_is_better=False)]
+    down = [MetricInfo("m", "m", "faithfulness", higher_is_better=False)]
     found = only([*rows("lime", [0.9] * 8), *rows("ig", np.linspace(0.1, 0.2, 8))], down)
     assert (found.best, found.tied, found.tests.beats("ig")) == ("ig", (), ("lime",))
 
 
 def test_without_a_direction_nobody_wins() -> None:
-    neutral = [Yardstick("m", "m", "agreement", higher_is_better=None)]
+    neutral = [MetricInfo("m", "m", "agreement", higher_is_better=None)]
     found = only([*rows("lime", [0.9] * 8), *rows("ig", np.linspace(0.1, 0.2, 8))], neutral)
     assert (found.best, found.leaders, found.needed) == (None, (), None)
     assert found.tests.beats("lime") == ()
@@ -80,8 +80,8 @@ def test_a_control_never_wins() -> None:
 
 
 def test_rankings_of_metrics_are_compared() -> None:
-    subjects = [Subject(name, name) for name in "abcd"]
-    yardsticks = [Yardstick("up", "up", "faithfulness"), Yardstick("down", "down", "faithfulness", False)]
+    subjects = [ExplainerInfo(name, name) for name in "abcd"]
+    yardsticks = [MetricInfo("up", "up", "faithfulness"), MetricInfo("down", "down", "faithfulness", False)]
     records = []
     for metric, values in (("up", (4, 3, 2, 1)), ("down", (1, 2, 4, 3))):
         for name, value in zip("abcd", values, strict=True):
@@ -96,8 +96,8 @@ def test_rankings_of_metrics_are_compared() -> None:
 def test_the_order_of_records_does_not_matter() -> None:
     records = typical_records(examples=7)
     shuffled = [records[at] for at in np.random.default_rng(1).permutation(len(records))]
-    subjects = [Subject(name, name) for name in METHODS]
-    yardsticks = [Yardstick("comprehensiveness", "comprehensiveness", "faithfulness")]
+    subjects = [ExplainerInfo(name, name) for name in METHODS]
+    yardsticks = [MetricInfo("comprehensiveness", "comprehensiveness", "faithfulness")]
     first, second = (gather(to_table(each), subjects, yardsticks) for each in (records, shuffled))
     assert first.examples == second.examples
     assert first.yardsticks == second.yardsticks

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from didact.metrics.base import Measure
+from didact.metrics.base import BaseMetric
 from didact.ops.units import word_spans
 from didact.protocols import Evidence
 from didact.types import Cost, Example, Explanation, Prediction, Span, Target, Units
@@ -34,10 +34,10 @@ def marked(text: str, *words: str) -> tuple[Span, ...]:
     return tuple(Span(text.index(word), text.index(word) + len(word)) for word in words)
 
 
-def values(metric: Measure, explanations: Sequence[Explanation]) -> list[float]:
+def values(metric: BaseMetric, explanations: Sequence[Explanation]) -> list[float]:
     return [grade.value for grade in metric.measure(Evidence(explanations))]
 
 
-def value(metric: Measure, explanation: Explanation) -> float:
+def value(metric: BaseMetric, explanation: Explanation) -> float:
     (only,) = values(metric, [explanation])
     return only

@@ -11,7 +11,7 @@ from didact.attribution.globenc import GlobEnc
 from didact.attribution.integrated_gradients import IntegratedGradients
 from didact.attribution.lime import Lime
 from didact.meter import metered
-from didact.models.estimate import Pace, Shape, estimate, measure
+from didact.models.estimate import NetworkSize, Pace, estimate, measure
 from didact.models.load import load_model
 from didact.testing.tiny import ARCHITECTURES, TEXTS, keyword_predict, tiny_model
 from didact.types import Estimate, Example, Units
@@ -61,9 +61,9 @@ def test_arithmetic_and_arrays_of_a_methods_own_are_told(method: Attribution) ->
 
 def test_decompx_tells_its_two_large_arrays() -> None:
     # tokens² x dimensions x 4 bytes is 805 MB for a base model's 512 tokens: two of them, one head's share of two more.
-    own = DecompX().own(Shape(tokens=512, width=768, inner=3072, heads=12, layers=12))
+    own = DecompX().own(NetworkSize(tokens=512, width=768, inner=3072, heads=12, layers=12))
     assert 1.7e9 < own.memory < 2.2e9
-    apart = DecompX(biases="apart").own(Shape(tokens=512, width=768, inner=3072, heads=12, layers=12))
+    apart = DecompX(biases="apart").own(NetworkSize(tokens=512, width=768, inner=3072, heads=12, layers=12))
     assert apart.memory < 0.5e9
     assert apart.multiplications < own.multiplications / 100
 

@@ -59,7 +59,7 @@ def test_it_offers_everything_a_bert_offers() -> None:
     assert isinstance(native, TextModel)
     assert isinstance(original, TextModel)
     assert native.capabilities == original.capabilities
-    assert native.facts == original.facts
+    assert native.traits == original.traits
     for one, other in zip(
         native.predict([Example(t) for t in TEXTS]), original.predict([Example(t) for t in TEXTS]), strict=True
     ):

@@ -66,7 +66,7 @@ def test_removed_tokens_are_not_computed(operator: str, monkeypatch: pytest.Monk
         widths.append(inputs["input_ids"].shape[1])
         return forward(**inputs)
 
-    _ = model.facts
+    _ = model.traits
     monkeypatch.setattr(model.hf, "forward", spy)
     nothing = np.zeros((1, len(units[0])), dtype=bool)
     model.score(units, [POSITIVE], [nothing], operator)
@@ -105,7 +105,7 @@ def test_a_decoder_without_a_padding_token_is_scored_row_by_row() -> None:
     network.config.pad_token_id = None
     model = load_model((network, tokenizer))
     assert isinstance(model, TextModel)
-    assert not model.facts.batches
+    assert not model.traits.batches
     for first, second in zip(before, model.score(units, [POSITIVE] * 2, keep, "delete"), strict=True):
         np.testing.assert_allclose(first, second, atol=1e-5)
 

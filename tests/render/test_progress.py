@@ -3,7 +3,7 @@ import io
 import pytest
 
 from didact.progress import advance, listening, working
-from didact.render.progress import Bar
+from didact.render.progress import ProgressBar
 
 
 class Stream(io.StringIO):
@@ -36,7 +36,7 @@ def clock() -> Clock:
 
 def test_short_work_shows_nothing(clock: Clock) -> None:
     stream = Stream(terminal=True)
-    with listening(Bar(stream, clock)), working("explaining", 10):
+    with listening(ProgressBar(stream, clock)), working("explaining", 10):
         clock.now += 1.9
         advance(10)
     assert stream.getvalue() == ""
@@ -44,7 +44,7 @@ def test_short_work_shows_nothing(clock: Clock) -> None:
 
 def test_long_work_shows_a_bar_and_takes_it_away(clock: Clock) -> None:
     stream = Stream(terminal=True)
-    with listening(Bar(stream, clock)), working("explaining", 100):
+    with listening(ProgressBar(stream, clock)), working("explaining", 100):
         clock.now += 5
         advance(50)
         clock.now += 1
@@ -59,7 +59,7 @@ def test_long_work_shows_a_bar_and_takes_it_away(clock: Clock) -> None:
 
 def test_nested_work_adds_a_line_and_ends_with_the_outermost(clock: Clock) -> None:
     stream = Stream(terminal=True)
-    bar = Bar(stream, clock)
+    bar = ProgressBar(stream, clock)
     with listening(bar), working("outer", 2):
         clock.now += 3
         with working("inner", 4):
@@ -74,7 +74,7 @@ def test_nested_work_adds_a_line_and_ends_with_the_outermost(clock: Clock) -> No
 
 
 def test_the_bar_goes_when_the_work_fails(clock: Clock) -> None:
-    bar = Bar(Stream(terminal=True), clock)
+    bar = ProgressBar(Stream(terminal=True), clock)
 
     def fail() -> None:
         with listening(bar), working("outer", 2), working("inner", 2):
@@ -88,7 +88,7 @@ def test_the_bar_goes_when_the_work_fails(clock: Clock) -> None:
 
 
 def test_stray_calls_are_forgiven(clock: Clock) -> None:
-    bar = Bar(Stream(terminal=True), clock)
+    bar = ProgressBar(Stream(terminal=True), clock)
     bar.stop()
     bar.advance(1)
 
@@ -100,7 +100,7 @@ def test_without_a_terminal_one_line_every_half_minute(
     if dumb:
         monkeypatch.setenv("TERM", "dumb")
     stream = Stream(terminal=dumb)
-    with listening(Bar(stream, clock)), working("explaining", 1000):
+    with listening(ProgressBar(stream, clock)), working("explaining", 1000):
         for _ in range(70):
             clock.now += 1
             advance(5)
@@ -113,7 +113,7 @@ def test_without_a_terminal_one_line_every_half_minute(
 def test_a_forced_colour_makes_no_terminal(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     stream = Stream(terminal=False)
-    with listening(Bar(stream, clock)), working("explaining", 10):
+    with listening(ProgressBar(stream, clock)), working("explaining", 10):
         clock.now += 5
         advance(1)
     assert stream.getvalue() == ""
@@ -121,6 +121,6 @@ def test_a_forced_colour_makes_no_terminal(clock: Clock, monkeypatch: pytest.Mon
 
 def test_work_of_unknown_size(clock: Clock) -> None:
     for terminal in (True, False):
-        with listening(Bar(Stream(terminal), clock)), working("reading", 0):
+        with listening(ProgressBar(Stream(terminal), clock)), working("reading", 0):
             clock.now += 40
             advance(1)

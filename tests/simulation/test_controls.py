@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import didact
 from didact.errors import ParameterError, UnknownNameError
-from didact.simulation.base import Hint
-from didact.simulation.controls import CONTROLS, NOISE_LEVELS, Told, control, controlled, corrupted
+from didact.simulation.controls import CONTROLS, NOISE_LEVELS, ControlInput, control, controlled, corrupted
 from didact.simulation.hints import HintFormat, linked
+from didact.students.base import Hint
 from didact.types import Example, Explanation, Prediction, Span
 from tests.metrics.made import NEGATIVE, POSITIVE, explained
 
@@ -178,14 +178,14 @@ def test_shuffled_positions_keep_runs_of_a_set_and_weights_of_a_distribution() -
 def test_random_links_are_as_long_but_elsewhere() -> None:
     question = Example("who wrote the old song of the sea", " ".join(f"passage{n}" for n in range(50)))
     real = linked(question, [(Span(10, 22), Span(0, 17, 1))])
-    (made,) = controlled("random", [Told(question, real)], 0)
+    (made,) = controlled("random", [ControlInput(question, real)], 0)
     ((asked, found),) = made.links
     words = [question.fields[s.field][s.start : s.end].split() for s in (asked, found)]
     assert [len(phrase) for phrase in words] == [3, 2]
     assert (asked.field, found.field) == (0, 1)
     assert found != Span(0, 17, 1)
     assert np.count_nonzero(made.weights) == 5
-    assert controlled("shuffled_positions", [Told(question, real)], 0)[0].links == ()
+    assert controlled("shuffled_positions", [ControlInput(question, real)], 0)[0].links == ()
 
 
 def test_noise_loses_marked_units_one_by_one_and_never_adds_any() -> None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import didact
 from didact.errors import InputError, ParameterError
-from didact.simulation.base import Hint
 from didact.simulation.hints import HintFormat, linked, overlap, size_in_bits
+from didact.students.base import Hint
 from didact.types import Example, Explanation, Span
 from tests.metrics.made import explained
 

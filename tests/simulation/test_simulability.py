@@ -11,22 +11,31 @@ import pytest
 
 from didact.errors import InputError, ParameterError
 from didact.models.load import load_model
-from didact.simulation.base import Lesson, Outcome
-from didact.simulation.simulability import NONE, Desk, Plan, Setting, Simulation, Way, lessons, simulate
-from didact.simulation.verdict import judge
+from didact.simulation.gains import judge
+from didact.simulation.simulability import (
+    NONE,
+    Execution,
+    Plan,
+    Setting,
+    Simulation,
+    WeightedChannel,
+    lessons,
+    simulate,
+)
+from didact.students.base import Lesson, StudentOutcome
 from didact.testing.tiny import tiny_model
 from didact.types import Example
-from tests.simulation.classroom import Tally, Words, material
+from tests.students.classroom import Tally, Words, material
 
 PLAN = Plan(sizes=(20, 40), subsets=4)
-WAYS = {"words": Way(Words())}
+WAYS = {"words": WeightedChannel(Words())}
 FEW, MANY = Setting("tally", "words", 20), Setting("tally", "words", 40)
 
 
-class Notebook(dict[str, Outcome]):
+class Notebook(dict[str, StudentOutcome]):
     """A memory that lasts as long as the test."""
 
-    def put(self, key: str, outcome: Outcome) -> None:
+    def put(self, key: str, outcome: StudentOutcome) -> None:
         self[key] = outcome
 
 
@@ -74,7 +83,10 @@ def test_subsets_are_nested_crossed_and_drawn_by_their_number_alone() -> None:
 
 
 def test_the_student_without_hints_is_taught_once_for_all_channels() -> None:
-    ways = {"words": Way(Words(strength=0.5)), "loud words": Way(Words(strength=40.0), weight=2.0)}
+    ways = {
+        "words": WeightedChannel(Words(strength=0.5)),
+        "loud words": WeightedChannel(Words(strength=40.0), weight=2.0),
+    }
     found = simulate(material(), {"tally": Tally()}, ways, Plan(sizes=(20,), subsets=3))
     assert sum(count for count, _ in Tally.asked) == 3 * (1 + 2 * 2)
     first, second = found.scores.values()
@@ -84,7 +96,7 @@ def test_the_student_without_hints_is_taught_once_for_all_channels() -> None:
 
 def test_what_is_remembered_is_not_taught_again() -> None:
     memory = Notebook()
-    desk = Desk(memory=memory)
+    desk = Execution(memory=memory)
     first = simulate(material(), {"tally": Tally()}, WAYS, PLAN, desk)
     taught = sum(count for count, _ in Tally.asked)
     Tally.asked.clear()
@@ -100,16 +112,16 @@ def test_what_is_remembered_is_not_taught_again() -> None:
 @pytest.mark.parametrize("what", ["student", "channel", "weight", "hint", "answer", "exam", "seed"])
 def test_whatever_decides_an_outcome_is_part_of_its_key(what: str) -> None:
     memory = Notebook()
-    given, student, way, plan = material(), Tally(), Way(Words()), Plan(sizes=(20,), subsets=2)
-    simulate(given, {"tally": student}, {"words": way}, plan, Desk(memory=memory))
+    given, student, way, plan = material(), Tally(), WeightedChannel(Words()), Plan(sizes=(20,), subsets=2)
+    simulate(given, {"tally": student}, {"words": way}, plan, Execution(memory=memory))
     before = set(memory)
     place = int(plan.drawn(len(given.pool), 20, 0)[0])
     if what == "student":
         student = Tally(smoothing=2.0)
     elif what == "channel":
-        way = Way(Words(strength=11.0))
+        way = WeightedChannel(Words(strength=11.0))
     elif what == "weight":
-        way = Way(Words(), weight=1.5)
+        way = WeightedChannel(Words(), weight=1.5)
     elif what == "seed":
         plan = dataclasses.replace(plan, seed=7)
     elif what == "hint":
@@ -124,7 +136,7 @@ def test_whatever_decides_an_outcome_is_part_of_its_key(what: str) -> None:
         given = dataclasses.replace(given, pool=pool)
     else:
         given = dataclasses.replace(given, exam=[Lesson(Example("w1 dull"), 0), *given.exam])
-    simulate(given, {"tally": student}, {"words": way}, plan, Desk(memory=memory))
+    simulate(given, {"tally": student}, {"words": way}, plan, Execution(memory=memory))
     changed = {"hint": 1, "channel": 4, "weight": 4}.get(what, 6)  # subset 0's oracle; all with hints; all
     assert len(set(memory) - before) == changed
 
@@ -156,7 +168,7 @@ def test_teaching_stops_when_intervals_are_narrow_enough() -> None:
 def test_teaching_can_be_ended_with_what_there_is() -> None:
     turns = iter([False, True])
     plan = Plan(sizes=(20, 40), subsets=3, group=3)
-    found = simulate(material(), {"tally": Tally()}, WAYS, plan, Desk(enough=lambda: next(turns, True)))
+    found = simulate(material(), {"tally": Tally()}, WAYS, plan, Execution(enough=lambda: next(turns, True)))
     assert [count for count, _ in Tally.asked] == [3]
     assert np.isfinite(found.scores[FEW][NONE]).all()
     assert np.isnan(found.scores[FEW]["oracle"]).all()
@@ -243,7 +255,7 @@ def test_plans_and_students_that_cannot_be_are_refused() -> None:
     with pytest.raises(ParameterError, match="cannot imitate"):
         simulate(dataclasses.replace(material(), task="span", metric="f1"), {"tally": Tally()}, WAYS, PLAN)
     with pytest.raises(ParameterError, match="above 0"):
-        Way(Words(), weight=0.0)
+        WeightedChannel(Words(), weight=0.0)
     with pytest.raises(ParameterError, match="at least 2"):
         Plan(sizes=())
     hints = {"oracle": [None] * 120}

@@ -19,7 +19,7 @@ from didact.experiments.recipe import Recipe
 from didact.experiments.runner import run
 from didact.models.load import load_model
 from didact.progress import listening
-from didact.protocols import Given, Model, TargetLike
+from didact.protocols import ExampleLike, Model, TargetLike
 from didact.store import explanations as store
 from didact.store import files
 from didact.store.parts import Parts
@@ -49,7 +49,7 @@ class Watched(Occlusion):
     broken_at: ClassVar[str] = ""
 
     def explain(
-        self, model: Model, examples: Sequence[Given], targets: Sequence[TargetLike] | None = None
+        self, model: Model, examples: Sequence[ExampleLike], targets: Sequence[TargetLike] | None = None
     ) -> list[Explanation]:
         texts = [Example.of(example).text for example in examples]
         if self.broken_at in texts:
@@ -111,7 +111,7 @@ def test_any_explainer_teaches(model: Model, parts: Parts) -> None:
         parameters: ClassVar[dict[str, Any]] = {}
 
         def explain(
-            self, model: Model, examples: Sequence[Given], targets: Sequence[TargetLike] | None = None
+            self, model: Model, examples: Sequence[ExampleLike], targets: Sequence[TargetLike] | None = None
         ) -> list[Explanation]:
             made = Occlusion().explain(model, examples, targets)
             letters = [tuple(float(len(text)) for text in one.units.texts) for one in made]

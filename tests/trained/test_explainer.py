@@ -19,8 +19,8 @@ from didact.models.text import TextModel
 from didact.protocols import Explainer, Model
 from didact.testing.conformance import CHECKS, applicable, make_case
 from didact.testing.tiny import TEXTS, tiny_model
-from didact.trained.about import About
 from didact.trained.explainer import LearnedExplainer
+from didact.trained.metadata import ExplainerMetadata
 from didact.trained.shapes.scorer import Scorer, ScorerConfig
 from didact.trained.signals.base import Signal
 from didact.trained.signals.distil import Labelling, Ranking, Regression
@@ -41,7 +41,7 @@ def made(
     units = model.units([Example(text) for text in TEXTS], level)
     tokenizer = model.tokenizer if isinstance(model, TextModel) else None
     shape = Scorer.for_texts(units, config, tokenizer=tokenizer, min_count=1)
-    about = About.of(
+    about = ExplainerMetadata.of(
         model,
         teacher="lime",
         teacher_parameters={"samples": 1000},

@@ -15,8 +15,8 @@ from didact.models.text import TextModel
 from didact.protocols import Model
 from didact.testing.tiny import TEXTS, tiny_model
 from didact.trained import onnx
-from didact.trained.about import About
 from didact.trained.explainer import LearnedExplainer
+from didact.trained.metadata import ExplainerMetadata
 from didact.trained.shapes.scorer import Scorer, ScorerConfig
 from didact.trained.signals.distil import Regression
 from didact.types import Example
@@ -35,7 +35,7 @@ def made(model: Model, **settings: Any) -> LearnedExplainer:
     config = ScorerConfig(labels=model.labels, **({"width": 32, "blocks": 1} | settings))
     units = model.units([Example(text) for text in TEXTS], "word")
     shape = Scorer.for_texts(units, config, tokenizer=model.tokenizer, min_count=1)
-    return LearnedExplainer(shape, Regression(), About.of(model, teacher="lime"))
+    return LearnedExplainer(shape, Regression(), ExplainerMetadata.of(model, teacher="lime"))
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,8 @@ from didact.progress import listening
 from didact.protocols import Model
 from didact.store.parts import Parts
 from didact.testing.tiny import keyword_predict
-from didact.trained.closeness import closeness
 from didact.trained.explainer import LearnedExplainer
+from didact.trained.fidelity import agreement_with_reference
 from didact.trained.presets import train_l2e
 from didact.trained.shapes.scorer import Scorer
 
@@ -83,7 +83,7 @@ def test_the_numbers_are_those_of_the_held_out_texts(model: Model, folder: Path)
     assert made.about.cost["held-out texts"] == 30
     assert made.about.cost["training texts"] == 34  # of the other forty, six are for validation
     taught = Occlusion().explain(model, apart)
-    found = closeness(made.explain(model, apart), taught, made.signal)
+    found = agreement_with_reference(made.explain(model, apart), taught, made.signal)
     assert made.about.scores["spearman"] == pytest.approx(np.nanmean(found["spearman"]))
     assert made.about.scores["top-k IoU"] == pytest.approx(found["top-k IoU"].mean())
 

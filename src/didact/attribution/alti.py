@@ -9,7 +9,7 @@ from torch import Tensor
 
 from didact.attribution._flow import Flow
 from didact.attribution.base import register
-from didact.models.estimate import TOUCHED, Own, Shape
+from didact.models.estimate import TOUCHED, NetworkSize, Own
 from didact.models.layers import Step, Trace, chunks
 from didact.ops.rollout import roll_out
 from didact.protocols import LAYERED
@@ -48,7 +48,7 @@ class Alti(Flow):
         >>> didact.explain("A truly wonderful film.", method="alti")  # doctest: +SKIP
     """
 
-    def own(self, shape: Shape) -> Own:
+    def own(self, shape: NetworkSize) -> Own:
         """The transformed vector of every token for every other, in all layers but the last."""
         n, sent = shape.tokens, shape.heads + 1
         vectors = n * n * shape.width * (sent + TOUCHED)

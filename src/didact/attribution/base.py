@@ -14,7 +14,7 @@ import numpy as np
 from didact.errors import CapabilityError, InputError, MismatchError
 from didact.meter import Meter, metered
 from didact.models.outputs import resolve_target
-from didact.protocols import Given, Model, TargetLike
+from didact.protocols import ExampleLike, Model, TargetLike
 from didact.provenance import versions
 from didact.registry import Registry
 from didact.settings import Configured
@@ -73,7 +73,7 @@ class Attribution(Configured, ABC):
         return self.card.signed
 
     def explain(
-        self, model: Model, examples: Sequence[Given], targets: Sequence[TargetLike] | None = None
+        self, model: Model, examples: Sequence[ExampleLike], targets: Sequence[TargetLike] | None = None
     ) -> list[Explanation]:
         """One explanation per example, in order."""
         given, wanted = checked(examples, targets)
@@ -153,7 +153,7 @@ register = ATTRIBUTIONS.register
 
 
 def checked(
-    examples: Sequence[Given],
+    examples: Sequence[ExampleLike],
     targets: Sequence[TargetLike] | None = None,
     predictions: Sequence[Prediction] | None = None,
 ) -> tuple[list[Example], Sequence[TargetLike]]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from didact.attribution.base import Attribution, Outcome, register
 from didact.errors import ParameterError
-from didact.models.estimate import TOUCHED, Own, Shape
+from didact.models.estimate import TOUCHED, NetworkSize, Own
 from didact.models.layers import Activation, Norm, Step, Trace, chunks
 from didact.ops.units import sum_to_units
 from didact.protocols import LAYERED, Layered
@@ -76,7 +76,7 @@ class DecompX(Attribution):
         """The plain prediction and one observed pass."""
         return Cost(forwards=2)
 
-    def own(self, shape: Shape) -> Own:
+    def own(self, shape: NetworkSize) -> Own:
         """The parts of all tokens through all layers but the last, of which one row is needed."""
         n, d, m = shape.tokens, shape.width, shape.inner
         if self.biases == "apart":

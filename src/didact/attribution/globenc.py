@@ -8,7 +8,7 @@ from torch import Tensor
 
 from didact.attribution._flow import Flow
 from didact.attribution.base import register
-from didact.models.estimate import TOUCHED, Own, Shape
+from didact.models.estimate import TOUCHED, NetworkSize, Own
 from didact.models.layers import Step, Trace
 from didact.ops.rollout import roll_out
 from didact.protocols import LAYERED
@@ -45,7 +45,7 @@ class GlobEnc(Flow):
         >>> didact.explain("A truly wonderful film.", method="globenc")  # doctest: +SKIP
     """
 
-    def own(self, shape: Shape) -> Own:
+    def own(self, shape: NetworkSize) -> Own:
         """Products of what a token sends with the attention of every other, in double precision."""
         n, sent = shape.tokens, shape.heads + 1
         products = n * n * sent * (2 * sent + TOUCHED) + n * sent * shape.width * (2 * sent + TOUCHED)

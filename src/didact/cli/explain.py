@@ -74,7 +74,7 @@ def _explain_learned(
         raise ParameterError("--set speaks of a method, and a trained network has no settings; name a --fallback")
     from didact.api import estimates, load_explainer
     from didact.progress import listening
-    from didact.render.progress import Bar
+    from didact.render.progress import ProgressBar
     from didact.trained.explainer import LearnedExplainer
 
     explainer = LearnedExplainer.from_pretrained(options.explainer, model=model, device=options.device)
@@ -83,6 +83,6 @@ def _explain_learned(
         return
     fallback = None if options.fallback is None else load_explainer(options.fallback, **settings)
     targets = [shared.parse_target(options.target)] * len(examples)
-    with listening(Bar()):
+    with listening(ProgressBar()):
         found = explainer.explain(model, examples, targets, fallback=fallback, doubt_above=options.doubt_above)
     shared.write(found, options)

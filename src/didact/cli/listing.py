@@ -81,13 +81,13 @@ def _metrics() -> list[dict[str, object]]:
 
 
 def _students() -> list[dict[str, object]]:
-    from didact.simulation.base import STUDENTS
+    from didact.students.base import STUDENTS
 
     return [vars(card) | {"tasks": sorted(card.tasks), "channels": sorted(card.channels)} for card in STUDENTS.cards()]
 
 
 def _channels() -> list[dict[str, object]]:
-    from didact.simulation.base import CHANNELS
+    from didact.students.base import CHANNELS
 
     plain = [vars(card) | {"tasks": sorted(card.tasks)} for card in CHANNELS.cards()]
     return [{name: value for name, value in card.items() if name != "channels"} for card in plain]

@@ -80,10 +80,10 @@ def carry_out(recipe: Recipe, out: Path | None, store: Path | None, command: str
     from didact.experiments.report import find_in, write
     from didact.experiments.runner import run
     from didact.progress import listening
-    from didact.render.progress import Bar
+    from didact.render.progress import ProgressBar
 
     folder = out or Path("runs") / recipe.name
-    with listening(Bar()):
+    with listening(ProgressBar()):
         run(prepare(recipe), folder, store=store, command=command)
     findings = find_in(folder)
     report.show(findings, Console())

@@ -78,7 +78,7 @@ def show(findings: Findings, console: Console) -> None:
     from rich.text import Text
 
     from didact.experiments.report.markdown import families
-    from didact.experiments.report.words import caveats, headlines
+    from didact.experiments.report.sentences import caveats, headlines
 
     console.print()
     for line in headlines(findings):
@@ -101,7 +101,7 @@ def _table(findings: Findings, columns: Sequence[Column]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from didact.experiments.report.wording import interval, number
+    from didact.experiments.report.formatting import interval, number
 
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     table.add_column("explainer", overflow="fold")

@@ -60,13 +60,13 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _simulability(options: argparse.Namespace) -> None:
-    from didact.experiments.reproduce import simulability
+    from didact.experiments.papers import simulability
 
     if options.neutral or options.figure is not None:
         raise ParameterError("--neutral and --figure belong to l2e; simulability has tables")
     if options.recipe:
         from didact.cli import taught
-        from didact.experiments.simulating.recipe import Recipe
+        from didact.experiments.simulability.recipe import Recipe
 
         recipe = Recipe.from_toml(options.recipe)
         folder = options.out / recipe.name
@@ -83,7 +83,7 @@ def _simulability(options: argparse.Namespace) -> None:
 
 
 def _show(options: argparse.Namespace) -> None:
-    from didact.experiments.reproduce import l2e
+    from didact.experiments.papers import l2e
 
     results = l2e.read(options.results)
     if options.table is not None:
@@ -95,15 +95,15 @@ def _show(options: argparse.Namespace) -> None:
 
 
 def _measure(recipe: Path, out: Path, device: str | None) -> None:
-    from didact.experiments.reproduce import l2e
-    from didact.experiments.reproduce.desk import run
-    from didact.experiments.reproduce.study import Study
+    from didact.experiments.distillation.recipe import Study
+    from didact.experiments.distillation.steps import run
+    from didact.experiments.papers import l2e
     from didact.progress import listening
-    from didact.render.progress import Bar
+    from didact.render.progress import ProgressBar
     from didact.store import records
 
     study = Study.from_toml(recipe)
-    with listening(Bar()):
+    with listening(ProgressBar()):
         table = run(study, out / "work" / study.name, device=device)
     records.write(out / f"records-{study.name}.parquet", table)
     results = l2e.read(out)

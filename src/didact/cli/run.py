@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> None:
     import dataclasses
 
     from didact.experiments.recipe import GRADING, Recipe, read_toml
-    from didact.experiments.simulating import recipe as simulating
+    from didact.experiments.simulability import recipe as simulating
 
     command = f"didact run {options.recipe.name}"
     kind = read_toml(options.recipe).get("kind", GRADING)

@@ -11,7 +11,7 @@ from didact.cli import taught
 from didact.errors import ParameterError
 
 if TYPE_CHECKING:
-    from didact.experiments.simulating.recipe import Recipe
+    from didact.experiments.simulability.recipe import Recipe
 
 NAME = "simulate"
 HELP = "Grade explainers by teaching: what do their explanations add to students who learn to imitate the model?"
@@ -86,8 +86,8 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _recipe(options: argparse.Namespace) -> Recipe:
-    from didact.experiments.simulating.prepare import USUAL
-    from didact.experiments.simulating.recipe import Recipe
+    from didact.experiments.simulability.prepare import USUAL
+    from didact.experiments.simulability.recipe import Recipe
 
     settings = shared.parse_owned(options.set, "transformer.epochs=3")
     for channel, weight in shared.parse_settings(options.weight).items():

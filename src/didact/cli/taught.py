@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from didact.experiments.simulating.findings import Findings
-    from didact.experiments.simulating.recipe import Recipe
+    from didact.experiments.simulability.findings import Findings
+    from didact.experiments.simulability.recipe import Recipe
     from didact.simulation.simulability import Setting
 
 
@@ -19,22 +19,22 @@ def carry_out(recipe: Recipe, out: Path | None, store: Path | None, device: str 
     """Run a recipe, write its report, show the summary and print the page's path last."""
     from rich.console import Console
 
-    from didact.experiments.simulating.prepare import prepare
-    from didact.experiments.simulating.runner import Hall
-    from didact.experiments.simulating.runner import run as simulate
+    from didact.experiments.simulability.prepare import prepare
+    from didact.experiments.simulability.runner import RunOptions
+    from didact.experiments.simulability.runner import run as simulate
     from didact.progress import listening
-    from didact.render.progress import Bar
+    from didact.render.progress import ProgressBar
 
     folder = out or Path("runs") / recipe.name
-    with listening(Bar()):
-        simulate(prepare(recipe), Hall(folder, store, device, command=command))
+    with listening(ProgressBar()):
+        simulate(prepare(recipe), RunOptions(folder, store, device, command=command))
     report(folder, None, Console())
 
 
 def report(folder: Path, formats: Sequence[str] | None, console: Console) -> None:
     """Show a finished run and write its report."""
-    from didact.experiments.simulating.findings import find
-    from didact.experiments.simulating.report import write
+    from didact.experiments.simulability.findings import find
+    from didact.experiments.simulability.report import write
 
     findings = find(folder)
     show(findings, console)
@@ -46,7 +46,7 @@ def show(findings: Findings, console: Console) -> None:
     """The sentences and a table per setting in the terminal."""
     from rich.text import Text
 
-    from didact.experiments.simulating.findings import told
+    from didact.experiments.simulability.findings import told
 
     console.print()
     for line in findings.sentences:
@@ -64,7 +64,7 @@ def _table(findings: Findings, setting: Setting) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from didact.experiments.report.wording import p_value
+    from didact.experiments.report.formatting import p_value
 
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     table.add_column("method", overflow="fold")

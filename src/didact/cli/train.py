@@ -67,13 +67,13 @@ def run(options: argparse.Namespace) -> None:
     if options.labels is not None and (options.data or options.teacher or options.set):
         raise ParameterError("--labels holds texts and scores, so --data, --teacher and --set do not go with it")
     from didact.progress import listening
-    from didact.render.progress import Bar
+    from didact.render.progress import ProgressBar
     from didact.store.parts import Parts
     from didact.trained.presets import train_l2e
 
     model = shared.load(options)
     teacher = None if options.labels is not None else _teacher(options)
-    with listening(Bar()):
+    with listening(ProgressBar()):
         examples, name = _examples(options, model)
         explainer = train_l2e(
             model,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from didact.data.rows import Cells, Reader, Row
+from didact.data.rows import Cells, Row, RowReader
 from didact.errors import FormatError, InputError
 from didact.types import Example
 
@@ -35,7 +35,7 @@ def read_lines(lines: Iterable[str], source: str, *, as_json: bool = False) -> l
         raise FormatError(f"{source} is not UTF-8 text; give a {' or '.join(SUFFIXES)} file") from None
     if not rows:
         raise InputError(f"{source} holds no text")
-    return Reader({}).read(rows, source)
+    return RowReader({}).read(rows, source)
 
 
 def format_of(path: Path) -> str | None:

@@ -12,7 +12,7 @@ from didact.data import hub
 from didact.data.dataset import Dataset
 from didact.data.files import FORMATS, format_of, label_names, read_rows, split_files, stem_of
 from didact.data.presets import PRESETS, Preset
-from didact.data.rows import USUAL, Fields, Reader, Row
+from didact.data.rows import USUAL, Fields, Row, RowReader
 from didact.data.sampling import Slice, check_limit, sample
 from didact.errors import InputError, UnknownNameError
 from didact.types import Example
@@ -233,7 +233,7 @@ def _read(source: Source, split: str, fields: Fields) -> tuple[list[Example], tu
     table = source.splits[split]()
     preset = source.preset
     labels = preset.labels if preset else _label_names(table, fields)
-    reader = Reader(fields, labels, preset.fields if preset else None)
+    reader = RowReader(fields, labels, preset.fields if preset else None)
     where = source.name if len(source.splits) == 1 else f"{source.name} ({split})"
     return reader.read(table.rows, where), labels
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from didact.data.load import load_rows
 from didact.data.rationales import read_link
-from didact.data.rows import Reader
+from didact.data.rows import RowReader
 from didact.data.sampling import sample
 from didact.errors import FormatError, InputError
 from didact.types import Example, Span
@@ -69,7 +69,7 @@ def load_questions(
         ('Ann',)
     """
     rows = load_rows(source, split)
-    reader = Reader(
+    reader = RowReader(
         {}, (), rows.fields or {"text": "question", "text_pair": ("passage", "context"), "rationale": LINKS}
     )
     found = [_question(row, where, reader) for where, row in rows.rows]
@@ -79,7 +79,7 @@ def load_questions(
     return [kept[id(example)] for example in sample([one.example for one in kept.values()], limit, seed)]
 
 
-def _question(row: Mapping[str, Any] | Example, where: str, reader: Reader) -> Question:
+def _question(row: Mapping[str, Any] | Example, where: str, reader: RowReader) -> Question:
     if isinstance(row, Example):
         raise InputError(f"{where}: an example has no answers; give rows with 'question', 'passage' and 'answers'")
     (example,) = reader.read([(where, row)], where)

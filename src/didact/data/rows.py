@@ -48,7 +48,7 @@ USUAL: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass
-class Reader:
+class RowReader:
     """Reads rows as examples.
 
     Args:

@@ -12,8 +12,8 @@ from didact.experiments.report import find_in, write
 from didact.experiments.report.findings import Findings
 from didact.experiments.report.markdown import markdown
 from didact.experiments.report.page import page
-from didact.experiments.report.plain import rows
-from didact.experiments.report.words import headlines
+from didact.experiments.report.sentences import headlines
+from didact.experiments.report.tabular import rows
 from didact.store import explanations as explanation_store
 from didact.store import records as record_store
 from didact.types import Explanation, Record

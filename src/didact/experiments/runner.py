@@ -25,7 +25,7 @@ from didact.models.surrogate import SETTINGS, fine_tune_masked, load_surrogate, 
 from didact.models.text import TextModel
 from didact.progress import advance, working
 from didact.protocols import Evidence, Metric, Model
-from didact.provenance import content_hash, shown, versions
+from didact.provenance import content_hash, display_name, versions
 from didact.store import explanations as explanation_store
 from didact.store import keys
 from didact.store import records as record_store
@@ -247,7 +247,7 @@ class Work:
             "null": null,
             "metric": label,
             "model": self.experiment.model.fingerprint(),
-            "data": shown(self.experiment.data.name),
+            "data": display_name(self.experiment.data.name),
             "settings": content_hash([keys.identity(explainer), *settings]),
         }
 
@@ -296,9 +296,9 @@ def _manifest(experiment: Experiment, command: str) -> dict[str, Any]:
     return {
         "name": experiment.recipe.name,
         "command": command,
-        "model": {"name": shown(model.name), "fingerprint": model.fingerprint(), "labels": list(model.labels)},
+        "model": {"name": display_name(model.name), "fingerprint": model.fingerprint(), "labels": list(model.labels)},
         "data": {
-            "name": shown(data.name),
+            "name": display_name(data.name),
             "split": data.split,
             "examples": len(data.examples),
             "labels": list(data.labels),

@@ -25,7 +25,7 @@ ALPHA = 0.05
 
 
 @dataclass(frozen=True)
-class Subject:
+class ExplainerInfo:
     """An explainer as the experiment calls it.
 
     Attributes:
@@ -44,7 +44,7 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Yardstick:
+class MetricInfo:
     """A metric as the experiment calls it.
 
     Attributes:
@@ -80,7 +80,7 @@ class Yardstick:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class ResultArrays:
     """Records as arrays.
 
     Attributes:
@@ -92,8 +92,8 @@ class Measured:
         parts: by metric label: names of its parts and their values, (parts, explainers, examples).
     """
 
-    subjects: tuple[Subject, ...]
-    yardsticks: tuple[Yardstick, ...]
+    subjects: tuple[ExplainerInfo, ...]
+    yardsticks: tuple[MetricInfo, ...]
     examples: tuple[str, ...]
     values: Mapping[str, Floats]
     graded: Mapping[str, NDArray[np.bool_]]
@@ -128,7 +128,7 @@ class Column:
         needed: examples needed to tell the best from the second with power 0.8; None where no number would do.
     """
 
-    yardstick: Yardstick
+    yardstick: MetricInfo
     cells: Mapping[str, Cell]
     tests: Comparison
     best: str | None
@@ -168,11 +168,11 @@ class Summary:
     tau_labels: tuple[str, ...]
 
 
-def gather(table: pa.Table, subjects: Sequence[Subject], yardsticks: Sequence[Yardstick]) -> Measured:
+def gather(table: pa.Table, subjects: Sequence[ExplainerInfo], yardsticks: Sequence[MetricInfo]) -> ResultArrays:
     """Sort records into arrays; labels that the manifest does not know come last."""
     coded = {name: _coded(table.column(name)) for name in _AXES}
-    subjects, explainer = _ordered(coded["explainer"], subjects, lambda label: Subject(label, label))
-    yardsticks, metric = _ordered(coded["metric"], yardsticks, lambda label: Yardstick(label, label, "other", None))
+    subjects, explainer = _ordered(coded["explainer"], subjects, lambda label: ExplainerInfo(label, label))
+    yardsticks, metric = _ordered(coded["metric"], yardsticks, lambda label: MetricInfo(label, label, "other", None))
     examples = sorted(coded["example"].dictionary.to_pylist())
     example = _recode(coded["example"], {name: at for at, name in enumerate(examples)})
     value = np.asarray(table.column("value").to_numpy(), dtype=np.float64)
@@ -191,10 +191,10 @@ def gather(table: pa.Table, subjects: Sequence[Subject], yardsticks: Sequence[Ya
         labels = tuple(words[name] for name in names)
         cube, _ = _means((part, explainer[mine], example[mine]), value[mine], (len(labels), *shape[1:]))
         parts[yardsticks[at].label] = (labels, cube)
-    return Measured(tuple(subjects), tuple(yardsticks), tuple(examples), values, graded, parts)
+    return ResultArrays(tuple(subjects), tuple(yardsticks), tuple(examples), values, graded, parts)
 
 
-def summarise(measured: Measured) -> Summary:
+def summarise(measured: ResultArrays) -> Summary:
     """Means, intervals, paired tests and rankings."""
     columns = []
     for at, yardstick in enumerate(measured.yardsticks):
@@ -211,7 +211,9 @@ def summarise(measured: Measured) -> Summary:
 _AXES = ("explainer", "null", "metric", "part", "example")
 
 
-def _column(yardstick: Yardstick, subjects: Sequence[Subject], values: Floats, graded: NDArray[np.bool_]) -> Column:
+def _column(
+    yardstick: MetricInfo, subjects: Sequence[ExplainerInfo], values: Floats, graded: NDArray[np.bool_]
+) -> Column:
     labels = [subject.label for subject in subjects]
     missing = (graded & np.isnan(values)).sum(axis=1).tolist()
     cells = {

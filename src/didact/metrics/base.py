@@ -23,7 +23,7 @@ _MISSING = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measure(Configured, ABC):
+class BaseMetric(Configured, ABC):
     """Base of metrics; a subclass's dataclass fields are its settings.
 
     ``measure`` checks the evidence once and leaves the grading to ``grade``.
@@ -49,7 +49,7 @@ class Measure(Configured, ABC):
                 _need_rationale(self.card.name, explanation)
 
 
-METRICS: Registry[Measure, MetricCard] = Registry(
+METRICS: Registry[BaseMetric, MetricCard] = Registry(
     "metric", "didact.metrics", [str(Path(__file__).parent)], "didact.metrics"
 )
 register = METRICS.register

@@ -11,7 +11,7 @@ import torch
 from didact.errors import InputError, ModelError, ParameterError
 from didact.meter import count
 from didact.models.outputs import predictions, read
-from didact.models.pool import word_pool
+from didact.models.replacements import word_pool
 from didact.ops.masking import Absence, draws, unique_rows
 from didact.ops.units import word_spans
 from didact.progress import advance, working

@@ -34,7 +34,7 @@ class Pace:
 
 
 @dataclass(frozen=True)
-class Shape:
+class NetworkSize:
     """The size of a network and of the text it reads.
 
     Attributes:
@@ -80,7 +80,7 @@ class Own:
 class Demanding(Protocol):
     """An explainer with much arithmetic or large arrays of its own."""
 
-    def own(self, shape: Shape) -> Own:
+    def own(self, shape: NetworkSize) -> Own:
         """What they take for a text and a model of this size."""
         ...
 
@@ -149,11 +149,11 @@ def _own(model: Model, explainer: Explainer, units: Units) -> tuple[float, int]:
     return taken.multiplications / shape.multiplications, round(taken.memory)
 
 
-def _shape(model: TextModel, tokens: int) -> Shape:
+def _shape(model: TextModel, tokens: int) -> NetworkSize:
     config = model.hf.config.get_text_config()
     width = int(config.hidden_size)
     inner = int(getattr(config, "intermediate_size", None) or 4 * width)
-    return Shape(tokens, width, inner, int(config.num_attention_heads), int(config.num_hidden_layers))
+    return NetworkSize(tokens, width, inner, int(config.num_attention_heads), int(config.num_hidden_layers))
 
 
 def _memory(model: Model, tokens: int, differentiates: bool) -> int | None:

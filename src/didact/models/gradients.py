@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from didact.meter import count
-from didact.models.borrowed import parameters
+from didact.models.eval_mode import parameters
 from didact.models.planner import Budget, run
 from didact.protocols import Points
 from didact.types import Floats

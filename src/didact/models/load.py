@@ -12,7 +12,7 @@ import torch
 
 from didact.errors import ModelError
 from didact.models.blackbox import BlackBox
-from didact.models.borrowed import quiet
+from didact.models.eval_mode import quiet
 from didact.models.text import Inputs, TextModel
 from didact.protocols import Model
 

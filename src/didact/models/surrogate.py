@@ -22,8 +22,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from didact.errors import FormatError, InputError, ModelError, ParameterError
-from didact.models.borrowed import quiet
 from didact.models.encoding import Encoding
+from didact.models.eval_mode import quiet
 from didact.models.load import load_model
 from didact.models.native import NativeBert
 from didact.models.outputs import Activation
@@ -31,7 +31,7 @@ from didact.models.text import TextModel
 from didact.models.variants import VariantRows
 from didact.ops.masking import Absence
 from didact.progress import advance, working
-from didact.protocols import Given
+from didact.protocols import ExampleLike
 from didact.types import Example, Keep, Level, Units
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class FineTuning:
 
 def fine_tune_masked(
     model: TextModel,
-    examples: Sequence[Given],
+    examples: Sequence[ExampleLike],
     *,
     share: float = 0.1,
     epochs: int = 3,
@@ -153,7 +153,7 @@ class _Material:
         if self.operator.kind == "blend":
             raise ParameterError("'blend' mixes embeddings and takes no unit out; use 'mask', 'delete' or 'token:X'")
         model.vocabulary.check(self.operator)
-        _ = model.facts  # tried before training begins
+        _ = model.traits  # tried before training begins
 
     def __len__(self) -> int:
         return len(self.units)
@@ -173,7 +173,7 @@ class _Material:
         model, units = self.model, [self.units[i] for i in chosen]
         keep = [self._keep(i, rng) for i in chosen]
         codes = [self.codes[i] for i in chosen]
-        rows = VariantRows(units, codes, keep, self.operator, model.vocabulary, model.facts.position_offset)
+        rows = VariantRows(units, codes, keep, self.operator, model.vocabulary, model.traits.position_offset)
         order = np.argsort(-rows.lengths, kind="stable")
         columns = rows.columns(order)
         tensors = {

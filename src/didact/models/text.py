@@ -13,19 +13,19 @@ from torch import Tensor
 
 from didact.errors import CapabilityError, InputError, ParameterError
 from didact.meter import count
-from didact.models import rounding
+from didact.models import precision
 from didact.models.attention import goes_through_interface, observed
 from didact.models.attention_gradients import maps_times_gradient
-from didact.models.borrowed import borrowed, parameters
 from didact.models.encoding import Encoder, Encoding
-from didact.models.facts import Facts, find_facts
+from didact.models.eval_mode import evaluating, parameters
 from didact.models.gradients import PointRows, Value, frozen, graph_budget, weighted_gradients
 from didact.models.hidden import hidden_gradients, hidden_layers
 from didact.models.layers import Trace, is_layered, trace
 from didact.models.outputs import Activation, predictions, read
 from didact.models.planner import Budget, run
+from didact.models.special_tokens import SpecialTokens
+from didact.models.traits import Traits, find_traits
 from didact.models.variants import VariantRows, pad
-from didact.models.vocabulary import Vocabulary
 from didact.ops.masking import Absence, unit_of_position
 from didact.protocols import (
     ATTENTIVE,
@@ -83,13 +83,13 @@ class TextModel:
         self.encoder = Encoder(tokenizer, _limit(model, tokenizer, max_length), max_truncated)
         tokens, fixed = (GPU_TOKENS, GPU_FIXED) if model.device.type == "cuda" else (CPU_TOKENS, CPU_FIXED)
         self.budget = Budget(batch_tokens or tokens, fixed=fixed)
-        self.vocabulary = Vocabulary(tokenizer, model)
+        self.vocabulary = SpecialTokens(tokenizer, model)
         self._hashed: tuple[object, str] | None = None
 
     @property
     def precision(self) -> float:
         """How far the explained pass may lie from the plain one: further where products are rounded."""
-        return 1e-3 if rounding.step(self.hf.dtype, self.hf.device) < 1e-4 else 3e-2
+        return 1e-3 if precision.step(self.hf.dtype, self.hf.device) < 1e-4 else 3e-2
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -97,11 +97,11 @@ class TextModel:
         return self.encoder.tokenizer
 
     @functools.cached_property
-    def facts(self) -> Facts:
+    def traits(self) -> Traits:
         """What the model tolerates; tried once, on first need."""
-        with borrowed(self.hf):
+        with evaluating(self.hf):
             code = self.encoder.encode([Example("a short probe", "of two" if self.inputs == "pair" else None)])[0]
-            facts = find_facts(self.hf, self._inputs(code.ids[None], [code]))
+            facts = find_traits(self.hf, self._inputs(code.ids[None], [code]))
         if not facts.batches:
             self.budget.rows = 1
         return facts
@@ -116,15 +116,15 @@ class TextModel:
     @property
     def _must_not_hide(self) -> bool:
         """Whether it reads its last position, which hiding from attention does not take out, and knows no positions."""
-        return self.facts.position_offset is None and self.facts.reads_last
+        return self.traits.position_offset is None and self.traits.reads_last
 
     @functools.cached_property
     def capabilities(self) -> frozenset[str]:
         """What methods may ask of it beyond ``score``."""
-        takes = self.facts.takes_embeddings
+        takes = self.traits.takes_embeddings
         tried = {
             DIFFERENTIABLE: takes,
-            ATTENTIVE: self.facts.shows_attention,
+            ATTENTIVE: self.traits.shows_attention,
             HIDDEN: takes and hidden_layers(self.hf) is not None,
             LAYERED: is_layered(self.hf),
         }
@@ -164,8 +164,8 @@ class TextModel:
             ids = np.stack([pad(codes[row].ids, width, self.vocabulary.pad_id) for row in rows])
             outputs[rows] = self.hf(**self._inputs(ids, [codes[row] for row in rows])).logits.float().cpu()
 
-        with borrowed(self.hf), torch.inference_mode():
-            _ = self.facts
+        with evaluating(self.hf), torch.inference_mode():
+            _ = self.traits
             run("predicting", lengths, self.budget, True, evaluate)
         count(forwards=len(codes), evaluated=len(codes))
         return predictions(outputs, self.labels, self.activation)
@@ -179,9 +179,9 @@ class TextModel:
         absent tokens are not computed at all.
         """
         operator = self._absence(absence)
-        with borrowed(self.hf), torch.inference_mode():
+        with evaluating(self.hf), torch.inference_mode():
             codes = self.encoder.encode([unit.example for unit in units])
-            rows = VariantRows(units, codes, keep, operator, self.vocabulary, self.facts.position_offset)
+            rows = VariantRows(units, codes, keep, operator, self.vocabulary, self.traits.position_offset)
             values = np.zeros(len(rows.owner))
 
             def evaluate(batch: Ints) -> None:
@@ -189,7 +189,7 @@ class TextModel:
                 outputs = self.hf(**self._blend(tensors) if operator.kind == "blend" else tensors).logits.float()
                 values[batch] = read(outputs, [targets[i] for i in rows.owner[batch]], self.activation).cpu().numpy()
 
-            pads = operator.kind != "blend" or self.facts.pads_embeddings
+            pads = operator.kind != "blend" or self.traits.pads_embeddings
             run("evaluating variants", rows.lengths, self.budget, pads, evaluate)
         count(forwards=sum(len(masks) for masks in keep), evaluated=len(rows.owner))
         return rows.spread(values)
@@ -218,9 +218,9 @@ class TextModel:
     ) -> list[tuple[Floats, Tensor]]:
         """Values at the points, and the weighted sum over the first points of the gradient (tokens, dim)."""
         rows, value = self._points(units, targets, points)
-        with borrowed(self.hf), frozen(self.hf), torch.enable_grad():
+        with evaluating(self.hf), frozen(self.hf), torch.enable_grad():
             budget = graph_budget(self.budget, self.hf.device)
-            return weighted_gradients(rows, weights, value, budget, self.facts.pads_embeddings)
+            return weighted_gradients(rows, weights, value, budget, self.traits.pads_embeddings)
 
     def hidden_gradients(
         self,
@@ -237,9 +237,9 @@ class TextModel:
         if not -len(layers) <= layer < len(layers):
             raise ParameterError(f"layer {layer} does not exist; the model has {len(layers)} layers")
         rows, value = self._points(units, targets, points)
-        with borrowed(self.hf), frozen(self.hf), torch.enable_grad():
+        with evaluating(self.hf), frozen(self.hf), torch.enable_grad():
             budget = graph_budget(self.budget, self.hf.device)
-            return hidden_gradients(rows, layers[layer], value, visit, budget, self.facts.pads_embeddings)
+            return hidden_gradients(rows, layers[layer], value, visit, budget, self.traits.pads_embeddings)
 
     def _points(
         self, units: Sequence[Units], targets: Sequence[Target], points: Sequence[Points]
@@ -258,7 +258,7 @@ class TextModel:
         """Outputs at given embeddings of one example, differentiable: (k, tokens, dim) -> (k, labels)."""
         self._need_embeddings()
         code = self.encoder.encode([units.example])[0]
-        with borrowed(self.hf), torch.enable_grad():
+        with evaluating(self.hf), torch.enable_grad():
             found: Tensor = self.hf(**self._inputs(None, [code] * len(vectors), vectors=vectors)).logits
         count(forwards=len(vectors), evaluated=len(vectors))
         return found
@@ -273,7 +273,7 @@ class TextModel:
         """Prediction of the observed pass and attention (layers, heads, [queries,] keys), example by example."""
         self._need_attention()
         found = []
-        with borrowed(self.hf), torch.inference_mode():
+        with evaluating(self.hf), torch.inference_mode():
             for code in self.encoder.encode([u.example for u in units]):
                 outputs, layers = self._observe(code, rows, kind)
                 plain = predictions(outputs.float().cpu()[None], self.labels, self.activation)[0]
@@ -289,7 +289,7 @@ class TextModel:
         found = []
         vectors = self.embed(units)
         codes = self.encoder.encode([u.example for u in units])
-        with borrowed(self.hf), frozen(self.hf), torch.enable_grad():
+        with evaluating(self.hf), frozen(self.hf), torch.enable_grad():
             for code, at, target in zip(codes, vectors, targets, strict=True):
                 batch = self._inputs(None, [code], vectors=at[None].requires_grad_(True))
                 outputs, layers = maps_times_gradient(self.hf, batch, functools.partial(self.read, target=target))
@@ -303,14 +303,14 @@ class TextModel:
         """Which position the classifier reads."""
         if getattr(self.hf.config, "classifier_pooling", "cls") == "mean":
             return "mean"
-        return "last" if self.facts.reads_last else "first"
+        return "last" if self.traits.reads_last else "first"
 
     def trace(self, units: Units) -> tuple[Prediction, Trace]:
         """All that the layers computed for one example, recomputed from an observed pass, and the prediction there."""
         if LAYERED not in self.capabilities:
             raise CapabilityError(f"{type(self.hf).__name__} is not one of the encoders that can be taken apart")
         (code,) = self.encoder.encode([units.example])
-        with borrowed(self.hf), torch.inference_mode():
+        with evaluating(self.hf), torch.inference_mode():
             _, attention = self._observe(code, "all", "probabilities")
             found = trace(self.hf, self._inputs(code.ids[None], [code]), attention)
         count(forwards=1, evaluated=1)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from didact.errors import ParameterError
 from didact.models.encoding import Encoding
-from didact.models.vocabulary import Vocabulary
+from didact.models.special_tokens import SpecialTokens
 from didact.ops.masking import Absence, draws, present_tokens, replace, to_front, unique_rows, unit_of_position
 from didact.types import Example, Floats, Keep, Units
 
@@ -48,7 +48,7 @@ class VariantRows:
         codes: Sequence[Encoding],
         keep: Sequence[Keep],
         operator: Absence,
-        vocabulary: Vocabulary,
+        vocabulary: SpecialTokens,
         position_offset: int | None,
     ) -> None:
         self.vocabulary = vocabulary

@@ -15,7 +15,7 @@ from rich.text import Text
 from didact.render.facts import duration
 
 
-class Bar:
+class ProgressBar:
     """A listener for ``didact.progress.listening``.
 
     On a terminal a bar per nested piece of work; elsewhere (a log file, a notebook) one plain line now and then.

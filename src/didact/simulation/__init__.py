@@ -1,1 +1,1 @@
-"""Explanations graded by teaching: students that see them only while they learn to imitate a model."""
+"""The simulability protocol: an explanation is worth the accuracy that it adds to a student."""

@@ -21,8 +21,8 @@ from didact.attribution.base import generator
 from didact.errors import ParameterError, UnknownNameError
 from didact.ops.units import word_spans
 from didact.registry import unknown
-from didact.simulation.base import Hint
 from didact.simulation.hints import HintFormat, Link, highest, linked, normalised
+from didact.students.base import Hint
 from didact.types import Example, Explanation, Floats, Prediction, Span
 
 NOISE_LEVELS: tuple[float, ...] = tuple(step / 10 for step in range(11))
@@ -30,7 +30,7 @@ NOISE_LEVELS: tuple[float, ...] = tuple(step / 10 for step in range(11))
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class ControlInput:
     """What a control may know of one text.
 
     Attributes:
@@ -60,25 +60,25 @@ def control(name: str, explanations: Sequence[Explanation], format: HintFormat, 
     return controlled(name, told_by(explanations, format), seed)
 
 
-def controlled(name: str, told: Sequence[Told], seed: int) -> list[Hint]:
+def controlled(name: str, told: Sequence[ControlInput], seed: int) -> list[Hint]:
     """The same where hints did not come from explanations, as for questions."""
     if name not in CONTROLS:
         raise UnknownNameError(unknown("control", name, list(CONTROLS)))
     return CONTROLS[name](told, seed)
 
 
-def told_by(explanations: Sequence[Explanation], format: HintFormat) -> list[Told]:
+def told_by(explanations: Sequence[Explanation], format: HintFormat) -> list[ControlInput]:
     """What controls may know of these explanations."""
     predictions = [explanation.prediction for explanation in explanations]
     numbers = [prediction.outputs[0] for prediction in predictions if prediction.is_regression]
     middle = float(np.median(numbers)) if numbers else math.nan
     return [
-        Told(explanation.example, format.hint(explanation), label, classes)
+        ControlInput(explanation.example, format.hint(explanation), label, classes)
         for explanation, (label, classes) in zip(explanations, map(_class, predictions, repeat(middle)), strict=True)
     ]
 
 
-def random(told: Sequence[Told], seed: int) -> list[Hint]:
+def random(told: Sequence[ControlInput], seed: int) -> list[Hint]:
     """As many units drawn at random; the highest scores of the method ``random`` with this seed.
 
     Dense hints become the positive part of these scores. Phrases of links move together to any place of their field.
@@ -86,7 +86,7 @@ def random(told: Sequence[Told], seed: int) -> list[Hint]:
     return [_random(one, seed) for one in told]
 
 
-def trivial(told: Sequence[Told], seed: int) -> list[Hint]:
+def trivial(told: Sequence[ControlInput], seed: int) -> list[Hint]:
     """The label and nothing else: the last class marks the first block of units, the one before it the next.
 
     For (negative, positive) and k % of the units that is the paper's: the first k % for positive, the next k % for
@@ -96,7 +96,7 @@ def trivial(told: Sequence[Told], seed: int) -> list[Hint]:
     return [_block(one) for one in told]
 
 
-def label_leak(told: Sequence[Told], seed: int) -> list[Hint]:
+def label_leak(told: Sequence[ControlInput], seed: int) -> list[Hint]:
     """The hint of another text with the same predicted label, carried over by relative position.
 
     What it still tells is what explanations of a class have in common whatever the text: the label, in a pattern. The
@@ -111,7 +111,7 @@ def label_leak(told: Sequence[Told], seed: int) -> list[Hint]:
     return [_leaked(one, donors.get(one.label, []), seed) for one in told]
 
 
-def shuffled_positions(told: Sequence[Told], seed: int) -> list[Hint]:
+def shuffled_positions(told: Sequence[ControlInput], seed: int) -> list[Hint]:
     """The text's own weights at other units; neighbours in a set move together.
 
     What it still tells is how strong the weights are, or how long the runs of marked units. For a set of single units
@@ -120,7 +120,7 @@ def shuffled_positions(told: Sequence[Told], seed: int) -> list[Hint]:
     return [_shuffled(one, seed) for one in told]
 
 
-CONTROLS: dict[str, Callable[[Sequence[Told], int], list[Hint]]] = {
+CONTROLS: dict[str, Callable[[Sequence[ControlInput], int], list[Hint]]] = {
     "random": random,
     "trivial": trivial,
     "label_leak": label_leak,
@@ -149,14 +149,14 @@ def _class(prediction: Prediction, middle: float) -> tuple[int, int]:
     return prediction.index, len(prediction.outputs)
 
 
-def _random(one: Told, seed: int) -> Hint:
+def _random(one: ControlInput, seed: int) -> Hint:
     rng = generator(seed, one.example)
     if one.hint.links:
         return linked(one.example, [_moved(link, one.example, rng) for link in one.hint.links])
     return _random_units(one, rng)
 
 
-def _random_units(one: Told, rng: np.random.Generator) -> Hint:
+def _random_units(one: ControlInput, rng: np.random.Generator) -> Hint:
     weights = one.hint.weights
     scores = rng.uniform(-1, 1, len(weights))
     if _is_set(weights):
@@ -178,7 +178,7 @@ def _moved(link: Link, example: Example, rng: np.random.Generator) -> Link:
     return elsewhere(link[0]), elsewhere(link[1])
 
 
-def _block(one: Told) -> Hint:
+def _block(one: ControlInput) -> Hint:
     weights = one.hint.weights
     marked = np.zeros(len(weights), dtype=np.bool_)
     if weights.any():
@@ -187,7 +187,7 @@ def _block(one: Told) -> Hint:
     return Hint(one.hint.spans, normalised(marked))
 
 
-def _leaked(one: Told, donors: Sequence[tuple[str, Hint]], seed: int) -> Hint:
+def _leaked(one: ControlInput, donors: Sequence[tuple[str, Hint]], seed: int) -> Hint:
     own, rng = one.hint.weights, generator(seed, one.example)
     if not own.any() or len(donors) < 2:  # one of them is the text itself
         return _random_units(one, rng)
@@ -208,7 +208,7 @@ def _carried(weights: Floats, n: int) -> Floats:
     return np.where(mass > 1e-9, mass, 0.0)
 
 
-def _shuffled(one: Told, seed: int) -> Hint:
+def _shuffled(one: ControlInput, seed: int) -> Hint:
     weights = one.hint.weights
     if not weights.any():
         return Hint(one.hint.spans, weights)

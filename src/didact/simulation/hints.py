@@ -14,7 +14,7 @@ from didact.attribution.base import generator
 from didact.errors import InputError, ParameterError
 from didact.ops.units import word_spans
 from didact.registry import unknown
-from didact.simulation.base import Hint
+from didact.students.base import Hint
 from didact.types import Example, Explanation, Floats, Span
 
 Kind = Literal["top", "dense"]

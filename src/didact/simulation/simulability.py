@@ -19,9 +19,9 @@ from didact.errors import InputError, ParameterError
 from didact.progress import advance, working
 from didact.protocols import Model
 from didact.provenance import content_hash
-from didact.simulation.answers import METRICS, item_scores
-from didact.simulation.base import Channel, Course, Hint, Ints, Lab, Lesson, Outcome, Student, Task
+from didact.simulation.scoring import METRICS, item_scores
 from didact.stats.crossed import crossed_gain, precise_enough
+from didact.students.base import Channel, Course, Hint, Ints, Lesson, Student, StudentOutcome, Task, TaskSetup
 from didact.types import Example, Floats
 
 NONE = "none"
@@ -34,15 +34,15 @@ FORMAT = 2
 class Memory(Protocol):
     """Where outcomes are kept, by a hash of all that decides them."""
 
-    def get(self, key: str) -> Outcome | None:
+    def get(self, key: str) -> StudentOutcome | None:
         """The outcome, or None where there is none yet."""
 
-    def put(self, key: str, outcome: Outcome) -> None:
+    def put(self, key: str, outcome: StudentOutcome) -> None:
         """Keep an outcome."""
 
 
 @dataclass(frozen=True)
-class Way:
+class WeightedChannel:
     """How hints reach students: a channel, and the weight of its loss beside the task's."""
 
     channel: Channel
@@ -139,7 +139,7 @@ class Material:
 
 
 @dataclass(frozen=True)
-class Desk:
+class Execution:
     """Where and how long students are taught.
 
     Attributes:
@@ -165,7 +165,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Trouble:
+class Failure:
     """A student whose answers do not count."""
 
     setting: Setting
@@ -189,7 +189,7 @@ class Simulation:
     """
 
     scores: Mapping[Setting, Mapping[str, Floats]]
-    troubles: tuple[Trouble, ...] = ()
+    troubles: tuple[Failure, ...] = ()
     controls: frozenset[str] = frozenset()
     metric: str = "accuracy"
     answers: Mapping[Setting, Mapping[str, Floats]] = field(default_factory=dict)
@@ -213,7 +213,7 @@ def lessons(model: Model, examples: Sequence[Example]) -> list[Lesson]:
     return [Lesson(example, answer) for example, answer in zip(examples, answers, strict=True)]
 
 
-def fitting(students: Mapping[str, Student], ways: Mapping[str, Way], task: Task) -> dict[str, list[str]]:
+def fitting(students: Mapping[str, Student], ways: Mapping[str, WeightedChannel], task: Task) -> dict[str, list[str]]:
     """Student -> the channels that reach it and go with the task; a student without any is refused."""
     found: dict[str, list[str]] = {}
     for label, student in students.items():
@@ -235,9 +235,9 @@ def fitting(students: Mapping[str, Student], ways: Mapping[str, Way], task: Task
 def simulate(
     material: Material,
     students: Mapping[str, Student],
-    ways: Mapping[str, Way],
+    ways: Mapping[str, WeightedChannel],
     plan: Plan | None = None,
-    desk: Desk | None = None,
+    desk: Execution | None = None,
 ) -> Simulation:
     """Teach students with and without hints and ask them.
 
@@ -249,7 +249,7 @@ def simulate(
         desk: where and how long.
     """
     reach = fitting(students, ways, material.task)
-    work = _Work(material, students, ways, plan or Plan(), desk or Desk())
+    work = _Work(material, students, ways, plan or Plan(), desk or Execution())
     groups = [_Group(student, size, reach[student]) for student in students for size in work.plan.sizes]
     total = sum(len(work.seats(group, range(work.plan.last))) for group in groups)
     with working("teaching students", total):
@@ -271,7 +271,7 @@ class _Group:
 
 
 @dataclass(frozen=True)
-class _Seat:
+class _Run:
     """One student to be taught; its channel is empty where it is told nothing."""
 
     student: str
@@ -288,25 +288,25 @@ class _Work:
         self,
         material: Material,
         students: Mapping[str, Student],
-        ways: Mapping[str, Way],
+        ways: Mapping[str, WeightedChannel],
         plan: Plan,
-        desk: Desk,
+        desk: Execution,
     ) -> None:
         self.material, self.students, self.ways, self.plan, self.desk = material, students, ways, plan, desk
         self.exam = [lesson.example for lesson in material.exam]
-        self.outcomes: dict[_Seat, Outcome] = {}
-        self.scores: dict[_Seat, Floats] = {}
+        self.outcomes: dict[_Run, StudentOutcome] = {}
+        self.scores: dict[_Run, Floats] = {}
         self._lessons = [_lesson_mark(lesson) for lesson in material.pool]
         self._hints: dict[tuple[str, int], str] = {}
         self._common = content_hash(
             [FORMAT, material.task, material.outputs, self._lessons, [one.fingerprint for one in self.exam]]
         )
 
-    def seats(self, group: _Group, subsets: range) -> list[_Seat]:
+    def seats(self, group: _Group, subsets: range) -> list[_Run]:
         """The students of a group, those without hints first, then channel by channel and subset by subset."""
-        none = [_Seat(group.student, "", NONE, group.size, subset) for subset in subsets]
+        none = [_Run(group.student, "", NONE, group.size, subset) for subset in subsets]
         return none + [
-            _Seat(group.student, channel, method, group.size, subset)
+            _Run(group.student, channel, method, group.size, subset)
             for channel in group.channels
             for subset in subsets
             for method in self.material.hints
@@ -358,35 +358,37 @@ class _Work:
             np.array([float(one.answer) for one in self.material.exam]) if is_number else None,  # type: ignore[arg-type]
         )
 
-    def _table(self, setting: Setting, group: _Group, values: Mapping[_Seat, Floats]) -> dict[str, Floats]:
+    def _table(self, setting: Setting, group: _Group, values: Mapping[_Run, Floats]) -> dict[str, Floats]:
         none = {NONE: self._matrix(group, "", NONE, values)}
         return none | {name: self._matrix(group, setting.channel, name, values) for name in self.material.hints}
 
-    def _matrix(self, group: _Group, channel: str, method: str, values: Mapping[_Seat, Floats]) -> Floats:
+    def _matrix(self, group: _Group, channel: str, method: str, values: Mapping[_Run, Floats]) -> Floats:
         """(subsets, items); as many rows as any student of this kind and size has."""
         of_group = [s.subset for s in self.outcomes if (s.student, s.size) == (group.student, group.size)]
         rows = np.full((max(of_group, default=-1) + 1, len(self.exam)), np.nan)
         for subset in range(len(rows)):
-            seat = _Seat(group.student, channel, method, group.size, subset)
+            seat = _Run(group.student, channel, method, group.size, subset)
             if seat in values and self.outcomes[seat].trouble is None:
                 rows[subset] = values[seat]
         return rows
 
-    def _troubles(self, reach: Mapping[str, Sequence[str]]) -> Iterator[Trouble]:
+    def _troubles(self, reach: Mapping[str, Sequence[str]]) -> Iterator[Failure]:
         for seat, outcome in self.outcomes.items():
             if outcome.trouble is not None:
                 channel = seat.channel or ("" if not reach[seat.student] else reach[seat.student][0])
-                yield Trouble(Setting(seat.student, channel, seat.size), seat.method, seat.subset, outcome.trouble)
+                yield Failure(Setting(seat.student, channel, seat.size), seat.method, seat.subset, outcome.trouble)
 
-    def _remembered(self, seat: _Seat) -> bool:
+    def _remembered(self, seat: _Run) -> bool:
         outcome = self.desk.memory.get(self._key(seat)) if self.desk.memory is not None else None
         if outcome is not None:
             self._keep(seat, outcome)
         return outcome is not None
 
-    def _taught(self, seats: Sequence[_Seat], channel: str) -> None:
+    def _taught(self, seats: Sequence[_Run], channel: str) -> None:
         student, way = self.students[seats[0].student], self.ways[channel]
-        lab = Lab(self.material.task, self.material.outputs, way.channel, self.desk.device, together=self.desk.together)
+        lab = TaskSetup(
+            self.material.task, self.material.outputs, way.channel, self.desk.device, together=self.desk.together
+        )
         courses = [self._course(seat) for seat in seats]
         outcomes = student.taught(self.material.pool, courses, self.exam, lab)
         for seat, outcome in zip(seats, outcomes, strict=True):
@@ -394,14 +396,14 @@ class _Work:
                 self.desk.memory.put(self._key(seat), outcome)
             self._keep(seat, outcome)
 
-    def _keep(self, seat: _Seat, outcome: Outcome) -> None:
+    def _keep(self, seat: _Run, outcome: StudentOutcome) -> None:
         self.outcomes[seat] = outcome
         if outcome.trouble is None:
             self.scores[seat] = item_scores(
                 self.material.task, outcome.answers, self.material.exam, self.material.metric
             )
 
-    def _course(self, seat: _Seat) -> Course:
+    def _course(self, seat: _Run) -> Course:
         places = self.plan.drawn(len(self.material.pool), seat.size, seat.subset)
         if not seat.channel:
             return Course(places, [None] * len(places), 0.0, self.plan.seed + seat.subset)
@@ -414,7 +416,7 @@ class _Work:
             raise InputError(f"{method} has no hint for lesson {place} of the pool, which is taught; explain it too")
         return hint
 
-    def _key(self, seat: _Seat) -> str:
+    def _key(self, seat: _Run) -> str:
         """Hash of all that decides the outcome; versions of libraries do not."""
         student = self.students[seat.student]
         places = self.plan.drawn(len(self.material.pool), seat.size, seat.subset).tolist()
@@ -446,6 +448,6 @@ def _mark(hint: Hint) -> str:
     return digest.hexdigest()[:16]
 
 
-def _numbers(outcome: Outcome) -> Floats:
+def _numbers(outcome: StudentOutcome) -> Floats:
     found: Floats = np.asarray(outcome.answers, dtype=np.float64)
     return found

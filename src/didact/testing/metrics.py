@@ -26,7 +26,7 @@ import pytest
 
 from didact.attribution.random import Random
 from didact.errors import InputError
-from didact.metrics.base import Measure
+from didact.metrics.base import BaseMetric
 from didact.models.load import load_model
 from didact.models.text import TextModel
 from didact.ops.units import word_spans
@@ -52,7 +52,7 @@ _HELD: dict[Invariance, tuple[Invariance, ...]] = {
     "none": (),
 }
 
-Check = Callable[[Measure, Evidence], None]
+Check = Callable[[BaseMetric, Evidence], None]
 
 
 @functools.cache
@@ -100,12 +100,12 @@ def applicable(card: MetricCard, case: str) -> list[str]:
     return [name for name in CHECKS if name not in skipped]
 
 
-def check(name: str, metric: Measure, case: str = "words") -> None:
+def check(name: str, metric: BaseMetric, case: str = "words") -> None:
     """Run one check."""
     CHECKS[name](metric, make_evidence(case))
 
 
-def card_is_complete(metric: Measure, evidence: Evidence) -> None:
+def card_is_complete(metric: BaseMetric, evidence: Evidence) -> None:
     """The card says all there is to say, in words that are known."""
     card = metric.card
     assert card.name.isidentifier(), card.name
@@ -119,18 +119,18 @@ def card_is_complete(metric: Measure, evidence: Evidence) -> None:
     json.dumps(card.to_dict(), allow_nan=False)
 
 
-def settings_round_trip(metric: Measure, evidence: Evidence) -> None:
+def settings_round_trip(metric: BaseMetric, evidence: Evidence) -> None:
     """Settings survive a file: as JSON and back they make the same metric."""
     plain = json.loads(json.dumps(metric.parameters, allow_nan=False))
     assert type(metric).configured(**plain) == metric
 
 
-def nothing_gives_nothing(metric: Measure, evidence: Evidence) -> None:
+def nothing_gives_nothing(metric: BaseMetric, evidence: Evidence) -> None:
     """No explanations, no grades."""
     assert metric.measure(_only(evidence, [])) == []
 
 
-def one_grade_each(metric: Measure, evidence: Evidence) -> None:
+def one_grade_each(metric: BaseMetric, evidence: Evidence) -> None:
     """One grade per explanation, of plain numbers, and not all of them undefined."""
     grades = metric.measure(evidence)
     assert len(grades) == len(evidence.explanations)
@@ -139,26 +139,26 @@ def one_grade_each(metric: Measure, evidence: Evidence) -> None:
     assert any(math.isfinite(number) for number in numbers), "no value or part is defined for any text"
 
 
-def within_range(metric: Measure, evidence: Evidence) -> None:
+def within_range(metric: BaseMetric, evidence: Evidence) -> None:
     """Values lie in the card's range, or are NaN."""
     low, high = metric.card.low, metric.card.high
     for grade in metric.measure(evidence):
         assert math.isnan(grade.value) or low - 1e-9 <= grade.value <= high + 1e-9, f"{grade.value}: {low} to {high}"
 
 
-def same_input_same_output(metric: Measure, evidence: Evidence) -> None:
+def same_input_same_output(metric: BaseMetric, evidence: Evidence) -> None:
     """Measuring twice gives the same."""
     _assert_same(metric.measure(evidence), metric.measure(evidence), exact=True)
 
 
-def order_changes_nothing(metric: Measure, evidence: Evidence) -> None:
+def order_changes_nothing(metric: BaseMetric, evidence: Evidence) -> None:
     """Examples in another order get the same grades."""
     order = np.random.default_rng(0).permutation(len(evidence.explanations)).tolist()
     plain = metric.measure(evidence)
     _assert_same(metric.measure(_only(evidence, order)), [plain[i] for i in order])
 
 
-def chunks_change_nothing(metric: Measure, evidence: Evidence) -> None:
+def chunks_change_nothing(metric: BaseMetric, evidence: Evidence) -> None:
     """Examples measured a few at a time get the same grades."""
     numbers = list(range(len(evidence.explanations)))
     for size in (1, 4):
@@ -166,21 +166,21 @@ def chunks_change_nothing(metric: Measure, evidence: Evidence) -> None:
         _assert_same([g for part in parts for g in metric.measure(_only(evidence, part))], metric.measure(evidence))
 
 
-def invariance(metric: Measure, evidence: Evidence) -> None:
+def invariance(metric: BaseMetric, evidence: Evidence) -> None:
     """The scores may be changed in the ways that the card says do not matter."""
     plain = metric.measure(evidence)
     for kind in _HELD[metric.card.invariant]:
         _assert_same(metric.measure(_mapped(evidence, _MAPS[kind])), plain)
 
 
-def evidence_untouched(metric: Measure, evidence: Evidence) -> None:
+def evidence_untouched(metric: BaseMetric, evidence: Evidence) -> None:
     """The explanations are as they were."""
     before = _written(evidence)
     metric.measure(evidence)
     assert _written(evidence) == before
 
 
-def model_untouched(metric: Measure, evidence: Evidence) -> None:
+def model_untouched(metric: BaseMetric, evidence: Evidence) -> None:
     """Hooks, modes, gradients and weights of the model are as before."""
     model = evidence.model
     assert isinstance(model, TextModel)
@@ -189,7 +189,7 @@ def model_untouched(metric: Measure, evidence: Evidence) -> None:
     assert _state(model) == before
 
 
-def missing_needs_are_named(metric: Measure, evidence: Evidence) -> None:
+def missing_needs_are_named(metric: BaseMetric, evidence: Evidence) -> None:
     """Without what the card needs there is an error that names the metric, and no number."""
     bare: dict[str, Any] = {"model": None, "explainer": None, "repeats": (), "others": {}, "surrogate": None}
     for need in metric.card.needs - {"corpus"}:
@@ -198,7 +198,7 @@ def missing_needs_are_named(metric: Measure, evidence: Evidence) -> None:
             metric.measure(less)
 
 
-def regression_or_refusal(metric: Measure, evidence: Evidence) -> None:
+def regression_or_refusal(metric: BaseMetric, evidence: Evidence) -> None:
     """A regression is graded, or refused with an error that names the metric."""
     grades, refusal = [], ""
     try:

@@ -13,7 +13,7 @@ from typing import Any
 from didact.errors import DidactError, FormatError, InputError, ParameterError
 from didact.models.outputs import resolve_target
 from didact.progress import advance, working
-from didact.protocols import Explainer, Given, Model, TargetLike
+from didact.protocols import ExampleLike, Explainer, Model, TargetLike
 from didact.store import explanations as store
 from didact.store import keys
 from didact.store.parts import Parts
@@ -25,7 +25,7 @@ ENDINGS = (".parquet", ".jsonl")
 
 def collect(
     model: Model,
-    examples: Sequence[Given],
+    examples: Sequence[ExampleLike],
     teacher: Explainer,
     parts: Parts,
     targets: Sequence[TargetLike] | None = None,
@@ -65,7 +65,7 @@ def collect(
 
 def fresh(
     model: Model,
-    examples: Sequence[Given],
+    examples: Sequence[ExampleLike],
     teacher: Explainer,
     parts: Parts,
     *,

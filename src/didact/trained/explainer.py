@@ -16,11 +16,11 @@ from didact.errors import MismatchError, ModelError, ParameterError
 from didact.meter import metered
 from didact.models.outputs import resolve_target
 from didact.models.planner import Budget, Ints, run
-from didact.protocols import Explainer, Given, Model, TargetLike
+from didact.protocols import ExampleLike, Explainer, Model, TargetLike
 from didact.provenance import content_hash, versions
-from didact.trained import checkpoints, folders, onnx
-from didact.trained.about import About
-from didact.trained.doubt import Doubt, features, with_fallback
+from didact.trained import checkpoints, onnx, serialization
+from didact.trained.disagreement import DisagreementEstimate, features, with_fallback
+from didact.trained.metadata import ExplainerMetadata
 from didact.trained.shapes.base import Item, Shape
 from didact.trained.signals.base import Signal
 from didact.types import (
@@ -60,7 +60,7 @@ class LearnedExplainer:
         self,
         shape: Shape,
         signal: Signal,
-        about: About,
+        about: ExplainerMetadata,
         *,
         force: bool = False,
         runtime: onnx.Runtime | None = None,
@@ -73,7 +73,7 @@ class LearnedExplainer:
         self.signal = signal
         self.about = about
         self.force = force
-        self.doubt = None if about.doubt is None else Doubt.from_dict(about.doubt)
+        self.doubt = None if about.doubt is None else DisagreementEstimate.from_dict(about.doubt)
         self.runtime = "torch" if runtime is None else runtime.name
         self._forward = shape if runtime is None else runtime.forward
         self._device = next(shape.parameters()).device if runtime is None else torch.device("cpu")
@@ -109,7 +109,7 @@ class LearnedExplainer:
     def explain(  # noqa: PLR0913 - what, how far, and what to do about doubt
         self,
         model: Model,
-        examples: Sequence[Given],
+        examples: Sequence[ExampleLike],
         targets: Sequence[TargetLike] | None = None,
         *,
         predictions: Sequence[Prediction] | None = None,
@@ -217,7 +217,7 @@ class LearnedExplainer:
         self._need_weights()
 
         def fill(beside: Path) -> dict[str, Any]:
-            checkpoints.write(beside / folders.WEIGHTS, self.shape.state_dict(), {"format": folders.FORMAT})
+            checkpoints.write(beside / serialization.WEIGHTS, self.shape.state_dict(), {"format": serialization.FORMAT})
             return {}
 
         self._write(folder, place, fill)
@@ -230,7 +230,7 @@ class LearnedExplainer:
         explanations: Sequence[Explanation] | None = None,
         force: bool = False,
         place: str | None = None,
-    ) -> onnx.Agreement:
+    ) -> onnx.ExportAgreement:
         """Write it for ``from_pretrained(folder, runtime="onnx")``, which is fast on CPUs; gives the agreement.
 
         How well its scores agree with those of torch is measured and written into the configuration and the README.
@@ -256,7 +256,7 @@ class LearnedExplainer:
             other = LearnedExplainer(self.shape, self.signal, self.about, runtime=runtime)
             return onnx.agreement(scores, other._scores(items), kind)
 
-        measured: list[onnx.Agreement] = []
+        measured: list[onnx.ExportAgreement] = []
 
         def fill(beside: Path) -> dict[str, Any]:
             traced = onnx.sample(self.shape, labels, level)
@@ -279,13 +279,13 @@ class LearnedExplainer:
             self.shape.save_reading(beside)
             return fill(beside)
 
-        folders.write(Path(folder), self._described(), complete, place)
+        serialization.write(Path(folder), self._described(), complete, place)
 
     def _described(self) -> dict[str, Any]:
         about = dataclasses.asdict(self.about)
         explained = {"name": about.pop("model"), "fingerprint": about.pop("fingerprint"), "labels": about.pop("labels")}
         return {
-            "didact_explainer": folders.FORMAT,
+            "didact_explainer": serialization.FORMAT,
             "method": self.card.name,
             "explained": explained,
             "level": about.pop("level"),
@@ -320,15 +320,15 @@ class LearnedExplainer:
             device: "cpu" or "cuda"; the GPU when there is one, but for "onnx", which uses the CPU.
             threads: of the "onnx" runtime; torch has its own setting.
         """
-        folder = folders.found(str(source))
-        config = folders.read_config(folder)
+        folder = serialization.found(str(source))
+        config = serialization.read_config(folder)
         if runtime == "torch":
-            shape, signal, about = folders.rebuilt(config, folder)
+            shape, signal, about = serialization.rebuilt(config, folder)
             made = cls(shape.to(_device(device)), signal, about, force=force)
         else:
-            folders.check_runtime(runtime, device, config, folder)
+            serialization.check_runtime(runtime, device, config, folder)
             with torch.device("meta"):  # for reading alone; nothing is computed with it
-                shape, signal, about = folders.built(config, folder)
+                shape, signal, about = serialization.built(config, folder)
             int8 = bool(config["runtimes"][runtime]["int8"])
             other = onnx.load(folder / onnx.FILE, config["weights"]["hash"], int8=int8, threads=threads)
             made = cls(shape, signal, about, force=force, runtime=other)

@@ -30,7 +30,7 @@ from didact.models.planner import Budget, batches
 from didact.progress import advance, working
 from didact.provenance import content_hash
 from didact.trained import checkpoints
-from didact.trained.fit_types import Epoch, FitConfig, Fitted, Run, Sample, Source
+from didact.trained.fit_types import Epoch, FitConfig, Fitted, Sample, Source, TrainingRun
 from didact.trained.shapes.base import Shape
 from didact.trained.signals.base import Signal
 
@@ -132,7 +132,7 @@ class _Place:
     finished: bool = False
 
 
-def _trained(task: _Task, shape: Shape, number: int) -> tuple[Shape, Run]:
+def _trained(task: _Task, shape: Shape, number: int) -> tuple[Shape, TrainingRun]:
     made = _initialised(shape, number)
     training = _Training(task, copy.deepcopy(made), number)
     run, weights = training.run()
@@ -157,7 +157,7 @@ class _Training:
         self.best: dict[str, Tensor] = {}
         self.started = time.perf_counter()
 
-    def run(self) -> tuple[Run, dict[str, Tensor]]:
+    def run(self) -> tuple[TrainingRun, dict[str, Tensor]]:
         """Train to the end; what was done before a kill is not done again."""
         self._resume()
         while not self.place.finished:
@@ -165,7 +165,7 @@ class _Training:
             self._judge()
             self._save()
         history = tuple(self.place.history)
-        return Run(self.seed, history, history[self.place.best - 1]), self.best
+        return TrainingRun(self.seed, history, history[self.place.best - 1]), self.best
 
     def _epoch(self) -> None:
         place = self.place
@@ -422,7 +422,7 @@ def _best(values: Sequence[float | None], higher: bool) -> int:
     return known.index(max(known) if higher else min(known))
 
 
-def _best_run(runs: Sequence[Run], higher: bool) -> int:
+def _best_run(runs: Sequence[TrainingRun], higher: bool) -> int:
     """Number of the run with the best epoch; the first where there is nothing to compare."""
     values = [run.best.value for run in runs]
     return 0 if None in values else _best(values, higher)

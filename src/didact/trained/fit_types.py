@@ -123,7 +123,7 @@ class Epoch:
 
 
 @dataclass(frozen=True)
-class Run:
+class TrainingRun:
     """One training from its first weights to its end.
 
     Attributes:
@@ -149,8 +149,8 @@ class Fitted:
     """
 
     shape: Shape
-    run: Run
-    runs: tuple[Run, ...]
+    run: TrainingRun
+    runs: tuple[TrainingRun, ...]
     data_hash: str
 
     @property

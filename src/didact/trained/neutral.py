@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from didact.errors import InputError, ModelError, ParameterError
-from didact.models.borrowed import quiet
+from didact.models.eval_mode import quiet
 from didact.models.load import DEFAULT, embedded_path
 from didact.models.text import TextModel
 from didact.models.variants import VariantRows
@@ -162,7 +162,7 @@ class _Material:
             keep,
             self.operator,
             model.vocabulary,
-            model.facts.position_offset,
+            model.traits.position_offset,
         )
         order = np.argsort(-rows.lengths, kind="stable")
         columns = {name: np.ascontiguousarray(column) for name, column in rows.columns(order).items()}

@@ -55,7 +55,7 @@ class Runtime:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Agreement:
+class ExportAgreement:
     """How alike the scores of a runtime and of torch are; a mean over texts where nothing else is said.
 
     Attributes:
@@ -90,7 +90,7 @@ class Agreement:
 
 def export(
     shape: Shape, file: Path, sample: Sequence[Item], compare: Callable[[Runtime], dict[str, Any]], *, int8: bool
-) -> Agreement:
+) -> ExportAgreement:
     """Write a shape as ONNX for any number of texts of any length, and say how well it agrees.
 
     With ``int8`` all weights get 8 bits; those of the embeddings stay floats where ranks would change too much.
@@ -99,7 +99,7 @@ def export(
         shape: trained, in evaluation mode.
         file: what to write.
         sample: items to trace the pass with.
-        compare: the figures of an ``Agreement`` for what was written.
+        compare: the figures of an ``ExportAgreement`` for what was written.
         int8: whether weights get 8 bits.
     """
     _library("onnxruntime")
@@ -108,10 +108,10 @@ def export(
         _trace(shape, sample, floats)
         if not int8:
             file.write_bytes(floats.read_bytes())
-            return Agreement(**compare(load(file, "", int8=False)), int8=False, int8_embeddings=False)
+            return ExportAgreement(**compare(load(file, "", int8=False)), int8=False, int8_embeddings=False)
         for embeddings in (True, False):
             _quantise(floats, file, embeddings=embeddings)
-            found = Agreement(**compare(load(file, "", int8=True)), int8=True, int8_embeddings=embeddings)
+            found = ExportAgreement(**compare(load(file, "", int8=True)), int8=True, int8_embeddings=embeddings)
             if found.good:
                 break
     return found
@@ -155,7 +155,7 @@ def load(file: Path, weights: str, *, int8: bool, threads: int = 1) -> Runtime:
 
 
 def agreement(scores: Sequence[Floats], others: Sequence[Floats], kind: str) -> dict[str, Any]:
-    """The figures of an ``Agreement`` for the scores of the same texts.
+    """The figures of an ``ExportAgreement`` for the scores of the same texts.
 
     Texts whose units all have one score have no order and are left out of the correlation. Words that are alike to the
     network (all unknown ones, where it has no positions) differ by rounding alone, which is no order either.
@@ -178,7 +178,7 @@ def agreement(scores: Sequence[Floats], others: Sequence[Floats], kind: str) -> 
     }
 
 
-def check(found: Agreement) -> None:
+def check(found: ExportAgreement) -> None:
     """Refuse an export that changes the ranks."""
     if not found.good:
         cure = "use int8=False" if found.int8 else "report it"

@@ -20,16 +20,16 @@ from didact.data.dataset import Dataset
 from didact.data.sampling import shuffled
 from didact.errors import InputError, ParameterError
 from didact.models.text import TextModel
-from didact.protocols import Explainer, Given, Model
-from didact.provenance import shown
+from didact.protocols import ExampleLike, Explainer, Model
+from didact.provenance import display_name
 from didact.store.parts import Parts
-from didact.trained import doubt, signals
-from didact.trained.about import About
-from didact.trained.closeness import closeness, top_weight
+from didact.trained import disagreement, signals
 from didact.trained.collect import CHUNK, collect, fresh
 from didact.trained.explainer import LearnedExplainer
+from didact.trained.fidelity import agreement_with_reference, top_weight
 from didact.trained.fit import fit
 from didact.trained.fit_types import FitConfig, Fitted, Sample, Source
+from didact.trained.metadata import ExplainerMetadata
 from didact.trained.shapes.scorer import Positions, Reading, Scorer, ScorerConfig
 from didact.trained.signals.base import Signal
 from didact.trained.signals.distil import averaged
@@ -109,11 +109,11 @@ class L2E:
 
 def train_l2e(  # noqa: PLR0913 - one call, and every argument but the first two has a default
     model: Model,
-    examples: Sequence[Given] | Sequence[Explanation],
+    examples: Sequence[ExampleLike] | Sequence[Explanation],
     teacher: Teacher = None,
     *,
-    validation: Sequence[Given] | float = 0.15,
-    held_out: Sequence[Given] | float = 0.15,
+    validation: Sequence[ExampleLike] | float = 0.15,
+    held_out: Sequence[ExampleLike] | float = 0.15,
     folder: Path | str | None = None,
     parts: Parts | None = None,
     data: str = "",
@@ -154,7 +154,7 @@ def train_l2e(  # noqa: PLR0913 - one call, and every argument but the first two
 
 def told(data: Dataset) -> str:
     """What the texts are, for the explainer's card."""
-    return f"{shown(data.name)} ({data.split}), {len(data)} texts, hash {data.fingerprint}"
+    return f"{display_name(data.name)} ({data.split}), {len(data)} texts, hash {data.fingerprint}"
 
 
 def default_teacher(**settings: object) -> Explainer:
@@ -192,7 +192,7 @@ class _Labels:
 
 def _labelled(
     model: Model,
-    examples: Sequence[Given] | Sequence[Explanation],
+    examples: Sequence[ExampleLike] | Sequence[Explanation],
     teacher: Teacher,
     parts: Parts,
     config: L2E,
@@ -252,9 +252,9 @@ class _Split:
 
 
 def _split(
-    examples: Sequence[Given] | Sequence[Explanation],
-    validation: Sequence[Given] | float,
-    held_out: Sequence[Given] | float,
+    examples: Sequence[ExampleLike] | Sequence[Explanation],
+    validation: Sequence[ExampleLike] | float,
+    held_out: Sequence[ExampleLike] | float,
     seed: int,
 ) -> _Split:
     """Cut the examples by the seed; texts that were given apart are taken out of the others."""
@@ -275,7 +275,7 @@ def _split(
     return _Split(order[first + second :], order[:first] + apart[0], held + apart[1], [rest, *apart])
 
 
-def _once(given: Sequence[Given] | Sequence[Explanation]) -> list[Example]:
+def _once(given: Sequence[ExampleLike] | Sequence[Explanation]) -> list[Example]:
     """The examples, equal texts once."""
     examples = [one.example if isinstance(one, Explanation) else Example.of(one) for one in given]
     return list({example.fingerprint: example for example in reversed(examples)}.values())[::-1]
@@ -304,7 +304,7 @@ class _Lesson:
             monitor=top_weight(self.signal, samples, taught) if self.config.choose == "top_weight" else None,
             folder=folder,
         )
-        about = About.of(
+        about = ExplainerMetadata.of(
             self.model,
             teacher=self.labels.teacher,
             teacher_parameters=self.labels.parameters,
@@ -427,7 +427,7 @@ class _Lesson:
         if not taught:
             return {"scores": {}, "cost": cost, "doubt": None}
         start = time.perf_counter()
-        found = closeness(self._explained(explainer, taught), taught, self.signal)
+        found = agreement_with_reference(self._explained(explainer, taught), taught, self.signal)
         cost |= _speed(time.perf_counter() - start, held_out)
         scores = {name: float(np.nanmean(values)) for name, values in found.items() if not np.isnan(values).all()}
         known = self._doubt(explainer, self._taught(validation), taught)
@@ -445,23 +445,23 @@ class _Lesson:
 
     def _doubt(
         self, explainer: LearnedExplainer, validation: Sequence[Explanation], held_out: Sequence[Explanation]
-    ) -> doubt.Doubt | None:
+    ) -> disagreement.DisagreementEstimate | None:
         """Fitted on the validation texts and checked on the held-out ones; None where there are too few."""
         known = [self._disagreement(explainer, taught) for taught in (validation, held_out)]
-        if any(np.isfinite(errors).sum() < doubt.FEWEST for _, errors in known):
+        if any(np.isfinite(errors).sum() < disagreement.FEWEST for _, errors in known):
             return None
         (rows, errors), (check_rows, check_errors) = known
-        return doubt.fit_doubt(rows, errors, check_rows, check_errors)
+        return disagreement.fit_disagreement(rows, errors, check_rows, check_errors)
 
     def _disagreement(self, explainer: LearnedExplainer, taught: Sequence[Explanation]) -> tuple[Floats, Floats]:
         """Features of the texts, and 1 - rank correlation of student and teacher."""
         taught = [one for one in taught if len(one.units)]
         if not taught:
-            return np.empty((0, len(doubt.FEATURES))), np.empty(0)
+            return np.empty((0, len(disagreement.FEATURES))), np.empty(0)
         found = self._explained(explainer, taught)
         items = self.scorer.read_explained(found)
-        rows = [doubt.features(i, one.array, one.prediction) for i, one in zip(items, found, strict=True)]
-        return np.stack(rows), 1 - closeness(found, taught, self.signal)["spearman"]
+        rows = [disagreement.features(i, one.array, one.prediction) for i, one in zip(items, found, strict=True)]
+        return np.stack(rows), 1 - agreement_with_reference(found, taught, self.signal)["spearman"]
 
 
 def _seconds(labels: Sequence[Sequence[Explanation]]) -> float:

@@ -7,7 +7,7 @@ import pytest
 from didact.errors import InputError, ParameterError
 from didact.metrics.agreement.rank_agreement import RankAgreement
 from didact.metrics.agreement.top_k_agreement import TopKAgreement
-from didact.metrics.base import Measure
+from didact.metrics.base import BaseMetric
 from didact.protocols import Evidence
 from didact.types import Explanation, Grade, Span
 from tests.metrics.made import explained
@@ -16,7 +16,7 @@ TEXT = "one two three four"
 MINE = explained(TEXT, [4, 3, 2, -5])
 
 
-def compared(metric: Measure, **others: Explanation) -> Grade:
+def compared(metric: BaseMetric, **others: Explanation) -> Grade:
     (grade,) = metric.measure(Evidence([MINE], others={label: [other] for label, other in others.items()}))
     return grade
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from didact.errors import InputError, ParameterError
-from didact.metrics.base import Measure
+from didact.metrics.base import BaseMetric
 from didact.metrics.plausibility._helpers import ENGLISH
 from didact.metrics.plausibility.rationale_auc import RationaleAuc
 from didact.metrics.plausibility.rationale_average_precision import RationaleAveragePrecision
@@ -22,7 +22,7 @@ from didact.types import Example, Explanation, Span
 from tests.metrics.made import explained, marked, value, values
 
 TEXT = "a dull plot with wonderful songs"
-ALL: list[Measure] = [
+ALL: list[BaseMetric] = [
     RationaleAuc(),
     RationaleAveragePrecision(),
     RationaleRecallAtK(),
@@ -76,25 +76,25 @@ def test_iou_by_hand() -> None:
 
 
 @pytest.mark.parametrize("metric", ALL, ids=lambda metric: metric.card.name)
-def test_a_perfect_explanation_has_one(metric: Measure) -> None:
+def test_a_perfect_explanation_has_one(metric: BaseMetric) -> None:
     assert value(metric, review(0, 2, 1, 0, -1, 0)) == 1.0
 
 
 @pytest.mark.parametrize("metric", [RationaleAuc(), RationaleRecallAtK(), RationaleF1()])
-def test_the_place_of_tied_words_does_not_matter(metric: Measure) -> None:
+def test_the_place_of_tied_words_does_not_matter(metric: BaseMetric) -> None:
     # Constant scores are worth what chance is: 1/2 of the pairs, or 2 of 6 words.
     assert value(metric, review(*[3] * 6)) == pytest.approx(0.5 if isinstance(metric, RationaleAuc) else 2 / 6)
 
 
 @pytest.mark.parametrize("metric", ALL, ids=lambda metric: metric.card.name)
-def test_all_or_nothing_in_the_rationale_is_undefined(metric: Measure) -> None:
+def test_all_or_nothing_in_the_rationale_is_undefined(metric: BaseMetric) -> None:
     nothing = explained(Example(TEXT, rationale=()), range(6))
     everything = explained(Example(TEXT, rationale=(Span(0, len(TEXT)),)), range(6))
     assert all(math.isnan(found) for found in values(metric, [nothing, everything]))
 
 
 @pytest.mark.parametrize("metric", ALL, ids=lambda metric: metric.card.name)
-def test_only_what_the_model_saw_of_a_truncated_text_counts(metric: Measure) -> None:
+def test_only_what_the_model_saw_of_a_truncated_text_counts(metric: BaseMetric) -> None:
     # Seen: a, dull, plot, with. Of the rationale "dull ... songs" only dull is left; it has the highest score.
     cut = explained(Example(TEXT, rationale=marked(TEXT, "dull", "songs")), [0, 3, 1, 2])
     assert value(metric, cut) == 1.0

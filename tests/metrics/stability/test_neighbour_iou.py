@@ -11,7 +11,7 @@ from didact.errors import CapabilityError, InputError, ModelError, ParameterErro
 from didact.metrics.stability._neighbours import lexical, nearest, semantic
 from didact.metrics.stability.neighbour_iou import NeighbourIou
 from didact.models.load import load_model
-from didact.models.sentences import sentence_vectors
+from didact.models.text_vectors import sentence_vectors
 from didact.protocols import Evidence
 from didact.testing.tiny import TEXTS, keyword_predict, tiny_model
 from didact.types import Example

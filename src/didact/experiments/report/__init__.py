@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from didact.errors import ParameterError
+from didact.experiments.files import write_files
 from didact.experiments.report.findings import Findings, find
 from didact.experiments.report.latex import latex
+from didact.experiments.report.load_run import read_run
 from didact.experiments.report.markdown import markdown
 from didact.experiments.report.page import page
-from didact.experiments.report.plain import summary, table
-from didact.experiments.report.reading import read_run
-from didact.experiments.writing import write_files
+from didact.experiments.report.tabular import summary, table
 
 FILES: dict[str, tuple[str, Callable[[Findings], str]]] = {
     "md": ("report.md", markdown),

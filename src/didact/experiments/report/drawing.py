@@ -11,8 +11,8 @@ import numpy as np
 from didact.experiments import charts
 from didact.experiments.charts import Caption, Point, Series
 from didact.experiments.report.findings import Findings
-from didact.experiments.report.wording import listed, number
-from didact.experiments.tables import Column, Measured, Yardstick
+from didact.experiments.report.formatting import listed, number
+from didact.experiments.tables import Column, MetricInfo, ResultArrays
 from didact.render.pieces import printable
 from didact.stats.bootstrap import intervals
 from didact.types import Floats
@@ -99,7 +99,7 @@ def tau_chart(findings: Findings) -> str:
     return _paragraph(note) + charts.heat(labels, taus, caption)
 
 
-def _series(measured: Measured, column: Column) -> list[Series]:
+def _series(measured: ResultArrays, column: Column) -> list[Series]:
     yardstick = column.yardstick
     names, cube = measured.parts.get(yardstick.label, ((), np.zeros((0, 0, 0))))
     shares = [re.fullmatch(r"([\d.]+)\s*%", name) for name in names]
@@ -119,7 +119,7 @@ def _series(measured: Measured, column: Column) -> list[Series]:
     return sorted(found, key=lambda each: (each.control, -yardstick.sign * column.cells[each.name].mean))
 
 
-def _curve_chart(yardstick: Yardstick, series: list[Series], key: str) -> str:
+def _curve_chart(yardstick: MetricInfo, series: list[Series], key: str) -> str:
     x, y = AXES.get(yardstick.metric, ("share of the words (%)", "value"))
     best = series[0].name
     description = f"{best} has the best area. The numbers of every line are in its title."
@@ -127,7 +127,7 @@ def _curve_chart(yardstick: Yardstick, series: list[Series], key: str) -> str:
     return title + charts.curves(series, Caption(key, f"{yardstick.label}: mean curves", description, x, y))
 
 
-def _agreement_matrix(measured: Measured, yardstick: Yardstick) -> tuple[list[str], Floats]:
+def _agreement_matrix(measured: ResultArrays, yardstick: MetricInfo) -> tuple[list[str], Floats]:
     names, cube = measured.parts[yardstick.label]
     labels = [subject.label for subject in measured.subjects if subject.label in names]
     values = np.full((len(labels), len(labels)), np.nan)
@@ -140,7 +140,7 @@ def _agreement_matrix(measured: Measured, yardstick: Yardstick) -> tuple[list[st
     return labels, values
 
 
-def _agreement_chart(yardstick: Yardstick, labels: list[str], values: Floats) -> str:
+def _agreement_chart(yardstick: MetricInfo, labels: list[str], values: Floats) -> str:
     caption = Caption("agreement-chart", f"{yardstick.label} of every two explainers", _extremes(labels, values))
     return _paragraph(f"{yardstick.summary} {_extremes(labels, values)}") + charts.heat(labels, values, caption)
 
@@ -158,7 +158,7 @@ def _extremes(labels: list[str], values: Floats) -> str:
     return f"Most alike: {listed(most)} ({number(high)}); least: {listed(least)} ({number(low)})."
 
 
-def _text_heading(yardstick: Yardstick) -> str:
+def _text_heading(yardstick: MetricInfo) -> str:
     return f"<h3>{escape(printable(yardstick.label))}{yardstick.arrow}</h3>"
 
 

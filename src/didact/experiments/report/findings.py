@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from didact.errors import UnknownNameError
-from didact.experiments.report.choice import Pick, pick
-from didact.experiments.report.panel import Verdict, controls, judge
-from didact.experiments.report.reading import Run
+from didact.experiments.report.anti_gaming import MetricVerdict, controls, judge
+from didact.experiments.report.examples import Pick, pick
+from didact.experiments.report.load_run import Run
 from didact.experiments.tables import Column, Summary, summarise
 from didact.registry import unknown
 
@@ -26,7 +26,7 @@ class Findings:
 
     run: Run
     summary: Summary
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[MetricVerdict, ...]
     quality: Column | None
     picks: tuple[Pick, ...]
 
@@ -35,7 +35,7 @@ class Findings:
         """Label of the random control."""
         return controls(self.run.measured).get("random")
 
-    def verdict(self, column: Column) -> Verdict | None:
+    def verdict(self, column: Column) -> MetricVerdict | None:
         """The panel's verdict on a metric; None for metrics that do not judge quality."""
         return next((one for one in self.verdicts if one.yardstick.label == column.yardstick.label), None)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from didact.experiments.report.findings import Findings
+from didact.experiments.report.formatting import number
 from didact.experiments.report.markdown import families
-from didact.experiments.report.wording import number
 from didact.experiments.tables import Cell, Column
 from didact.render.latex import escape
 

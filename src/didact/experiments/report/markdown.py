@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from didact.experiments.report.anti_gaming import NULLS, MetricVerdict
 from didact.experiments.report.findings import Findings
-from didact.experiments.report.panel import NULLS, Verdict
-from didact.experiments.report.wording import beaten, interval, number, p_value, settings
-from didact.experiments.report.words import caveats, headlines
+from didact.experiments.report.formatting import beaten, interval, number, p_value, settings
+from didact.experiments.report.sentences import caveats, headlines
 from didact.experiments.tables import Column
 from didact.render import facts
 from didact.render.pieces import name, printable
@@ -129,7 +129,7 @@ def _panel(findings: Findings) -> list[str]:
     return ["## Can the metrics be gamed?", told, *(_verdict(findings, verdict) for verdict in findings.verdicts)]
 
 
-def _verdict(findings: Findings, verdict: Verdict) -> str:
+def _verdict(findings: Findings, verdict: MetricVerdict) -> str:
     nulls = [null for null in NULLS if any(null in checks for checks in verdict.checks.values())]
     column = next(c for c in findings.summary.columns if c.yardstick.label == verdict.yardstick.label)
     rows = []

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from didact.experiments.charts import style as chart_style
+from didact.experiments.report.anti_gaming import NULLS, MetricVerdict
+from didact.experiments.report.assets import SCRIPT, STYLE
 from didact.experiments.report.drawing import agreement, cost_chart, erasure_charts, tau_chart
 from didact.experiments.report.findings import Findings
+from didact.experiments.report.formatting import beaten, interval, number, p_value, settings
 from didact.experiments.report.markdown import families
-from didact.experiments.report.panel import NULLS, Verdict
-from didact.experiments.report.sheet import SCRIPT, STYLE
-from didact.experiments.report.wording import beaten, interval, number, p_value, settings
-from didact.experiments.report.words import caveats, headlines
-from didact.experiments.tables import Column, Subject
+from didact.experiments.report.sentences import caveats, headlines
+from didact.experiments.tables import Column, ExplainerInfo
 from didact.render import facts
 from didact.render.html import fragment
 from didact.render.pieces import printable
@@ -107,7 +107,7 @@ def _head(column: Column) -> str:
     return f'<th scope="col" title="{title}"><button type="button">{name}</button></th>'
 
 
-def _row(findings: Findings, subject: Subject, columns: Sequence[Column]) -> str:
+def _row(findings: Findings, subject: ExplainerInfo, columns: Sequence[Column]) -> str:
     cells = "".join(_cell(findings, column, subject.label) for column in columns)
     title = _text(f"{subject.summary} {settings(subject.parameters)}".strip())
     return f'<tr><th scope="row" title="{title}">{_name(subject.label)}</th>{cells}</tr>'
@@ -225,7 +225,7 @@ def _sentences(findings: Findings, most: int = 8) -> str:
     return _list(gamed, "said") + folded
 
 
-def _overview(findings: Findings, verdict: Verdict) -> list[str]:
+def _overview(findings: Findings, verdict: MetricVerdict) -> list[str]:
     column = _column(findings, verdict)
     pill = '<span class="pill bad">can be gamed</span>' if verdict.gamed else '<span class="pill">holds</span>'
     if not verdict.gamed and verdict.sentences:
@@ -241,17 +241,17 @@ def _overview(findings: Findings, verdict: Verdict) -> list[str]:
     ]
 
 
-def _control(findings: Findings, verdict: Verdict, method: str) -> str:
+def _control(findings: Findings, verdict: MetricVerdict, method: str) -> str:
     labels = [s.label for s in findings.run.measured.subjects if s.method == method and s.label in verdict.controls]
     return _number(verdict.controls[labels[0]], _column(findings, verdict).largest) if labels else "–"
 
 
-def _share(verdict: Verdict, null: str) -> str:
+def _share(verdict: MetricVerdict, null: str) -> str:
     tested = [label for label in verdict.real if null in verdict.checks.get(label, {})]
     return f"{len(tested) - len(verdict.failed(null))} of {len(tested)}" if tested else "–"
 
 
-def _verdict(findings: Findings, verdict: Verdict) -> str:
+def _verdict(findings: Findings, verdict: MetricVerdict) -> str:
     column = _column(findings, verdict)
     nulls = [null for null in NULLS if any(null in checks for checks in verdict.checks.values())]
     rows = []
@@ -271,7 +271,7 @@ def _verdict(findings: Findings, verdict: Verdict) -> str:
     return f"<details><summary>{name}</summary>{_scroll(_table(heads, rows), 'Nulls')}</details>"
 
 
-def _column(findings: Findings, verdict: Verdict) -> Column:
+def _column(findings: Findings, verdict: MetricVerdict) -> Column:
     return next(c for c in findings.summary.columns if c.yardstick.label == verdict.yardstick.label)
 
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from didact.metrics._ranks import Coefficient, rank_correlation
 from didact.metrics.agreement._helpers import with_each_other
-from didact.metrics.base import Measure, register
+from didact.metrics.base import BaseMetric, register
 from didact.protocols import Evidence
 from didact.types import Grade, MetricCard
 
@@ -25,7 +25,7 @@ from didact.types import Grade, MetricCard
     )
 )
 @dataclass(frozen=True, kw_only=True)
-class RankAgreement(Measure):
+class RankAgreement(BaseMetric):
     """Mean over the other explainers of the rank correlation between the words' scores.
 
     Two explainers that both tie all words agree (1); one that ties all of them and one that does not have nothing to do

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from didact.errors import ParameterError
 from didact.metrics._words import overlap, top, top_size
 from didact.metrics.agreement._helpers import with_each_other
-from didact.metrics.base import Measure, register
+from didact.metrics.base import BaseMetric, register
 from didact.protocols import Evidence
 from didact.settings import at_least
 from didact.types import Floats, Grade, MetricCard
@@ -26,7 +26,7 @@ from didact.types import Floats, Grade, MetricCard
     )
 )
 @dataclass(frozen=True, kw_only=True)
-class TopKAgreement(Measure):
+class TopKAgreement(BaseMetric):
     """Words that are among the K highest scored of both explainers, over K; mean over the other explainers.
 
     Chance gives K over the number of words. The parts, one per other explainer, are a row of the overlap matrix. Words

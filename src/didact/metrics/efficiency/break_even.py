@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from didact.metrics._words import mean_defined
-from didact.metrics.base import Measure, register
+from didact.metrics.base import BaseMetric, register
 from didact.protocols import Evidence
 from didact.settings import at_least
 from didact.types import Explanation, Grade, MetricCard
@@ -25,7 +25,7 @@ from didact.types import Explanation, Grade, MetricCard
     )
 )
 @dataclass(frozen=True, kw_only=True)
-class BreakEven(Measure):
+class BreakEven(BaseMetric):
     """Training time over what each explanation saves: training / (slow - own), with mean seconds of all texts.
 
     One number for all texts, repeated on each. It is NaN when the explainer saves nothing, so that training never pays,

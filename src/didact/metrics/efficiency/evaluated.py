@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from didact.metrics.base import Measure, register
+from didact.metrics.base import BaseMetric, register
 from didact.protocols import Evidence
 from didact.types import Grade, MetricCard
 
@@ -20,7 +20,7 @@ from didact.types import Grade, MetricCard
     )
 )
 @dataclass(frozen=True, kw_only=True)
-class Evaluated(Measure):
+class Evaluated(BaseMetric):
     """At most ``forwards``; NaN where it was not measured. Texts explained in one call share its count by their cost.
 
     Example:

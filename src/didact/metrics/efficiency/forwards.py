@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from didact.metrics.base import Measure, register
+from didact.metrics.base import BaseMetric, register
 from didact.protocols import Evidence
 from didact.types import Grade, MetricCard
 
@@ -20,7 +20,7 @@ from didact.types import Grade, MetricCard
     )
 )
 @dataclass(frozen=True, kw_only=True)
-class Forwards(Measure):
+class Forwards(BaseMetric):
     """Rows, not batches, the plain prediction included; the part "backwards" counts those that were differentiated.
 
     It depends on the method and the text alone, so it is the same on every machine. ``evaluated`` counts a repeated

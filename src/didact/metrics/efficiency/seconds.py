@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from didact.metrics.base import Measure, register
+from didact.metrics.base import BaseMetric, register
 from didact.protocols import Evidence
 from didact.types import Grade, MetricCard
 
@@ -21,7 +21,7 @@ from didact.types import Grade, MetricCard
     )
 )
 @dataclass(frozen=True, kw_only=True)
-class Seconds(Measure):
+class Seconds(BaseMetric):
     """As measured where the explanation was made; texts explained in one call share its time by their cost.
 
     NaN where it was not measured.

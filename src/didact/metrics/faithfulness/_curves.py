@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from didact.metrics.base import Measure
+from didact.metrics.base import BaseMetric
 from didact.metrics.faithfulness._erasure import Bools, ask, first, model_of, ranking
 from didact.ops.masking import Absence
 from didact.protocols import Evidence
@@ -16,7 +16,7 @@ from didact.types import Explanation, Floats, Grade
 
 
 @dataclass(frozen=True, kw_only=True)
-class Curve(Measure):
+class CurveMetric(BaseMetric):
     """Base of the areas under curves.
 
     The curve goes through the values at 0, 1/steps, ..., 1 of the units, rounded to whole units; a text of at most

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from didact.errors import InputError, ParameterError
-from didact.metrics.base import Measure
+from didact.metrics.base import BaseMetric
 from didact.ops.masking import Absence
 from didact.protocols import Evidence, Model
 from didact.types import Explanation, Floats, Keep, Scale
@@ -25,7 +25,7 @@ ERASER_PERCENTS = (1.0, 5.0, 10.0, 20.0, 50.0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Erasure(Measure):
+class Erasure(BaseMetric):
     """Base of the metrics that look at the top percents of the units.
 
     Args:
@@ -128,7 +128,7 @@ def need_classes(name: str, explanations: Sequence[Explanation]) -> None:
             )
 
 
-def check_percents(owner: Measure) -> None:
+def check_percents(owner: BaseMetric) -> None:
     """Refuse percents that select nothing or more than everything, or come twice; a list becomes a tuple."""
     percents = tuple(float(percent) for percent in owner.percents)  # type: ignore[attr-defined]
     if not percents or len(set(percents)) < len(percents) or not all(0 < percent <= 100 for percent in percents):

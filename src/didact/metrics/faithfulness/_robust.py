@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from didact.errors import InputError, ParameterError
-from didact.metrics.base import Measure
+from didact.metrics.base import BaseMetric
 from didact.metrics.faithfulness._erasure import (
     ERASER_PERCENTS,
     Bools,
@@ -30,7 +30,7 @@ Part = Callable[[Bools], Bools]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Robust(Measure):
+class Robust(BaseMetric):
     """Base of F-Fidelity's two metrics.
 
     For each percent some units are taken out at random from one part of the text: a ``fraction`` of that part, and

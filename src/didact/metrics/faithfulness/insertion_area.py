@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from didact.metrics.base import register
-from didact.metrics.faithfulness._curves import Curve, top
+from didact.metrics.faithfulness._curves import CurveMetric, top
 from didact.protocols import Evidence
 from didact.types import Grade, MetricCard
 
@@ -23,7 +23,7 @@ from didact.types import Grade, MetricCard
     )
 )
 @dataclass(frozen=True, kw_only=True)
-class InsertionArea(Curve):
+class InsertionArea(CurveMetric):
     """Area under p against the share of units that are there; large where few units bring the answer back.
 
     The area is exact for the curve through the evaluated points (trapezoids). The parts are the curve itself at the

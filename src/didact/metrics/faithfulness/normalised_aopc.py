@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from didact.metrics.base import Measure, register
+from didact.metrics.base import BaseMetric, register
 from didact.metrics.faithfulness._bounds import Bounds, beam_bounds, exact_bounds
 from didact.metrics.faithfulness._erasure import ask, first, model_of, ranking, settled, whole
 from didact.ops.masking import Absence
@@ -35,7 +35,7 @@ _KNOWN: WeakKeyDictionary[Model, dict[tuple[object, ...], Bounds]] = WeakKeyDict
     )
 )
 @dataclass(frozen=True, kw_only=True)
-class NormalisedAopc(Measure):
+class NormalisedAopc(BaseMetric):
     """(AOPC - worst) / (best - worst), where AOPC is the mean over i = 1..n of p(x) - p(x without the first i units).
 
     How large AOPC can get depends on model and text, so plain values of two models cannot be compared; these can.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from didact.errors import ParameterError
 from didact.metrics._words import Words, mean_defined, mean_parts, top_size, words_of
-from didact.metrics.base import Measure
+from didact.metrics.base import BaseMetric
 from didact.protocols import Evidence
 from didact.settings import at_least
 from didact.types import Example, Explanation, Floats, Grade, Span, Units
@@ -32,7 +32,7 @@ ENGLISH = frozenset(_ENGLISH.split())
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plausibility(Measure):
+class Plausibility(BaseMetric):
     """Base of comparisons with human rationales; a subclass judges one text against one rationale.
 
     Tokens are summed into words first, and a word is in the rationale when a span overlaps it. Of a truncated text only

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from didact.errors import ParameterError
 from didact.metrics._ranks import Coefficient, rank_correlation
 from didact.metrics._words import mean_defined, words_of
-from didact.metrics.base import Measure, register
+from didact.metrics.base import BaseMetric, register
 from didact.metrics.stability._edits import KINDS, Edited, Kind, edited, matched
 from didact.protocols import Evidence, Explainer, Model
 from didact.types import Explanation, Grade, MetricCard
@@ -26,7 +26,7 @@ from didact.types import Explanation, Grade, MetricCard
     )
 )
 @dataclass(frozen=True, kw_only=True)
-class EditStability(Measure):
+class EditStability(BaseMetric):
     """Mean over kinds of edit of the rank correlation between the words' scores before and after.
 
     The edits are rules for English, each made wherever it applies: "case" changes the case of the text's first letter;

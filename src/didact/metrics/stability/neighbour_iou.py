@@ -10,7 +10,7 @@ import numpy as np
 
 from didact.errors import InputError, ParameterError
 from didact.metrics._words import Words, mean_defined, top, top_size, words_of
-from didact.metrics.base import Measure, register
+from didact.metrics.base import BaseMetric, register
 from didact.metrics.stability._neighbours import Near, lexical, nearest, semantic
 from didact.protocols import Evidence
 from didact.settings import at_least
@@ -32,7 +32,7 @@ Sets = Mapping[str, Mapping[str, float]]
     )
 )
 @dataclass(frozen=True, kw_only=True)
-class NeighbourIou(Measure):
+class NeighbourIou(BaseMetric):
     """Mean over a text's nearest neighbours of the intersection over union of their important words.
 
     Neighbours are other given texts with the same predicted label and at most ``max_words`` words. Words are types:
@@ -98,7 +98,7 @@ class NeighbourIou(Measure):
         return nearest(found, names, self.neighbours)
 
     def _vectors(self, evidence: Evidence, own: Sequence[Explanation]) -> Floats:
-        from didact.models.sentences import sentence_vectors
+        from didact.models.text_vectors import sentence_vectors
 
         source = self.encoder if self.encoder is not None else evidence.model
         if source is None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from didact.errors import InputError
 from didact.metrics._ranks import Coefficient, rank_correlation
 from didact.metrics._words import mean_defined, shared_scores
-from didact.metrics.base import Measure, register
+from didact.metrics.base import BaseMetric, register
 from didact.protocols import Evidence
 from didact.types import Grade, MetricCard
 
@@ -24,7 +24,7 @@ from didact.types import Grade, MetricCard
     )
 )
 @dataclass(frozen=True, kw_only=True)
-class SeedStability(Measure):
+class SeedStability(BaseMetric):
     """Mean over the other seeds of the rank correlation between the words' scores.
 
     Explainers without chance get 1, also where all scores are tied. Parts: one per other seed, in the order given.

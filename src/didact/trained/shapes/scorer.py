@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from didact.errors import FormatError, InputError, ParameterError
 from didact.trained.shapes._attention import Sight
 from didact.trained.shapes.base import Batch, Item, Shape
-from didact.trained.shapes.vocabulary import PAD, READERS, UNKNOWN, Pieces, Reader, Vocabulary
+from didact.trained.shapes.vocabulary import PAD, READERS, UNKNOWN, Pieces, UnitReader, Vocabulary
 from didact.types import Prediction, Units
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Scorer(Shape):
 
     name = "scorer"
 
-    def __init__(self, config: ScorerConfig, reader: Reader) -> None:
+    def __init__(self, config: ScorerConfig, reader: UnitReader) -> None:
         super().__init__()
         if reader.name != config.reading:
             raise ParameterError(f"the scorer reads {config.reading}, but was given a reader of {reader.name}")
@@ -151,7 +151,7 @@ class Scorer(Shape):
             tokenizer: what reads the text where ``config.reading`` is "tokens": the explained model's.
             min_count: rarer words are unknown ones.
         """
-        reader: Reader
+        reader: UnitReader
         if config.reading == "words":
             reader = Vocabulary.of(units, min_count=min_count)
         elif tokenizer is None:

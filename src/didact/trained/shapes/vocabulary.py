@@ -31,7 +31,7 @@ _NOWHERE = (-1, 0, 0)
 """In place of the field, start and end of a special token."""
 
 
-class Reader(ABC):
+class UnitReader(ABC):
     """Gives the units of an example their numbers, and can be kept in a folder."""
 
     name: ClassVar[str]
@@ -59,7 +59,7 @@ class Reader(ABC):
         """Read what ``save`` wrote."""
 
 
-class Vocabulary(Reader):
+class Vocabulary(UnitReader):
     """One number per unit: that of its text in lower case.
 
     Args:
@@ -120,7 +120,7 @@ class Vocabulary(Reader):
             raise FormatError(f"{path} does not hold a vocabulary: {problem}") from None
 
 
-class Pieces(Reader):
+class Pieces(UnitReader):
     """The tokens of a fast tokenizer, mostly that of the explained model; a unit has one or more.
 
     Tokens find their unit by their characters, so units of other models and hand-marked ones can be read too. What no
@@ -175,7 +175,7 @@ class Pieces(Reader):
             raise FormatError(f"{folder / 'tokenizer'} does not hold a tokenizer: {problem}") from None
 
 
-READERS: dict[str, type[Reader]] = {reader.name: reader for reader in (Vocabulary, Pieces)}
+READERS: dict[str, type[UnitReader]] = {reader.name: reader for reader in (Vocabulary, Pieces)}
 
 
 def _spelled(units: Units, lower: bool) -> tuple[str, ...]:

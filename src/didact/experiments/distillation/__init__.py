@@ -1,0 +1,1 @@
+"""Distilling slow explainers into networks, as an experiment: recipes, steps, grades and summaries."""

@@ -1,0 +1,1 @@
+"""Published tables: the numbers as printed, and what was measured here beside them."""

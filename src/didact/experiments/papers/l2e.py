@@ -1,0 +1,245 @@
+"""Tables and figures of the L2E paper: what was measured here beside what was published."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from didact.errors import FormatError, InputError, ParameterError
+from didact.experiments.distillation import grading
+from didact.experiments.distillation.summary import Versus, gather, spread, versus
+from didact.experiments.papers.cells import shown
+from didact.experiments.papers.l2e_published import FIGURES, REFERENCE, SPEED, TABLES, Table
+from didact.store import records as record_store
+from didact.types import Floats
+
+FOLDERS = ("docs/results/l2e", "runs/l2e")
+"""Where results are looked for when no folder is given."""
+
+ALPHA = 0.05
+NAMES = {"movies": "movie_rationales"}
+"""Study -> data set, where they are called differently."""
+
+_NOT_HERE = {
+    "cola": "CoLA needs the paper's ALBERT from the Hub: didact reproduce l2e --recipe recipes/l2e/cola.toml",
+    "movie_rationales": "the film reviews need a classifier that is neutral without the rationale: train it with "
+    "--neutral, then run recipes/l2e/movies.toml. The paper's is a Longformer, which reads whole reviews",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """What a folder holds, by data set.
+
+    Attributes:
+        folder: where it was read from.
+        grades: data set -> metric -> explainer -> a value per text, averaged over initialisations.
+        summaries: data set -> settings and times.
+    """
+
+    folder: Path | None
+    grades: Mapping[str, Mapping[str, Mapping[str, Floats]]] = field(default_factory=dict)
+    summaries: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @cached_property
+    def tests(self) -> dict[tuple[str, str, str, str], Versus]:
+        """(data set, metric, learned, teacher) -> how the two compare."""
+        found = {}
+        for data, grades in self.grades.items():
+            for row in versus(grades):
+                found[data, row.metric, row.learned, row.teacher] = row
+        return found
+
+
+def read(folder: Path | str | None = None) -> Results:
+    """Results in a folder (records-*.parquet, summary-*.json), or in the first usual one that has some."""
+    places = [Path(folder)] if folder is not None else [Path(name) for name in FOLDERS]
+    if folder is not None and not places[0].is_dir():
+        raise InputError(f"there is no folder {folder}")
+    for place in places:
+        paths = sorted(place.glob("records-*.parquet"))
+        if paths:
+            return _results(place, paths)
+    if folder is not None:
+        raise InputError(f"{folder} holds no results: there is no records-*.parquet in it")
+    return Results(None)
+
+
+def table(number: int, results: Results) -> str:
+    """One of the paper's tables as Markdown, measured beside published."""
+    if number not in TABLES:
+        raise ParameterError(f"table {number} cannot be reproduced; there are {', '.join(map(str, TABLES))}")
+    printed = TABLES[number]
+    columns = [_column(printed, place) for place in range(len(printed.columns))]
+    lines = [f"## Table {number}: {printed.title}", "", *_heading(printed)]
+    lines += [_line(printed, results, columns, teacher, who) for teacher, who in _rows(printed, results)]
+    return "\n".join([*lines, "", *_notes(printed, results)]) + "\n"
+
+
+def figure(number: int, results: Results) -> str:
+    """Inference times, which the paper shows as charts, as a table."""
+    if number not in FIGURES:
+        raise ParameterError(f"figure {number} cannot be reproduced; there are {', '.join(map(str, FIGURES))}")
+    data = FIGURES[number]
+    lines = [f"## Figure {number}: seconds per text on {data}", "", f"{REFERENCE}: {SPEED}", ""]
+    speed = results.summaries.get(data, {}).get("speed", {})
+    times: Mapping[str, float] = speed.get("seconds per text", {})
+    own = [seconds for name, seconds in times.items() if name.startswith("l2e ") and "one text" not in name]
+    if not own:
+        return "\n".join([*lines, _missing(data, results)]) + "\n"
+    lines += [
+        f"Measured here ({speed.get('device', 'device not recorded')}), {speed.get('texts at a time')} at a time:"
+    ]
+    lines += ["", "| explainer | seconds per text | times L2E |", "|---|--:|--:|"]
+    lines += [f"| {name} | {seconds:.3g} | {seconds / min(own):,.1f} |" for name, seconds in times.items()]
+    return "\n".join(lines) + "\n"
+
+
+def everything(results: Results) -> str:
+    """All tables and figures."""
+    return "\n".join([*(table(number, results) for number in TABLES), *(figure(number, results) for number in FIGURES)])
+
+
+@dataclass(frozen=True)
+class _Column:
+    """Where the numbers of a printed column come from.
+
+    Attributes:
+        data: the data set.
+        signal: how the learned explainer learnt.
+        metric: what is measured.
+        both: the metric of the row "Both".
+        scale: 100 where the paper prints percents.
+    """
+
+    data: str
+    signal: str
+    metric: str
+    both: str = ""
+    scale: float = 1.0
+
+
+_TABLE_METRICS = {2: grading.POSITIVE, 8: grading.NEGATIVE, 9: grading.LOG_ODDS}
+_IOU = {3: "semantic", 7: "lexical"}
+
+
+def _column(printed: Table, place: int) -> _Column:
+    group, name = printed.columns[place]
+    if printed.number in (4, 5):
+        metric = f"rationale {group} {name}" if printed.number == 4 else "iou_lexical_labels"
+        known = printed.number == 4 or name == "all words"
+        return _Column("movie_rationales", "labelling", metric if known else "", scale=100)
+    if printed.number == 1:
+        ranking = group == "ranking"
+        metric = grading.AGREEMENT if ranking else grading.LABELLED_AGREEMENT
+        return _Column(name, group, metric, grading.BOTH if ranking else grading.LABELLED_BOTH, 100)
+    if printed.number in _IOU:
+        return _Column(name, group, f"iou_{_IOU[printed.number]}_{'top' if group == 'ranking' else 'labels'}", "", 100)
+    return _Column(name, group, _TABLE_METRICS[printed.number])
+
+
+def _rows(printed: Table, results: Results) -> Iterable[tuple[str, str]]:
+    """Printed rows in their order, then teachers that were measured only."""
+    for teacher, lines in printed.rows.items():
+        yield from ((teacher, who) for who in lines)
+    data = {_column(printed, place).data for place in range(len(printed.columns))}
+    extra: dict[str, None] = {}
+    for name in sorted(data & results.grades.keys()):
+        for rows in results.grades[name].values():
+            extra |= {label: None for label in sorted(rows) if label not in printed.rows and label.isidentifier()}
+    for teacher in extra:
+        yield from ((teacher, who) for who in ("A", "L2E"))
+
+
+def _line(printed: Table, results: Results, columns: Sequence[_Column], teacher: str, who: str) -> str:
+    cells = []
+    published = printed.rows.get(teacher, {}).get(who, (None,) * len(columns))
+    for column, cell in zip(columns, published, strict=True):
+        cells += [shown(cell), _measured(results, column, teacher, who)]
+    return f"| {teacher} | {who} | {' | '.join(cells)} |"
+
+
+def _measured(results: Results, column: _Column, teacher: str, who: str) -> str:
+    metric = column.both if who == "Both" else column.metric
+    label = teacher if who == "A" else f"l2e {column.signal}({teacher})"
+    if teacher == "random" and metric in (grading.POSITIVE, grading.NEGATIVE):
+        metric = grading.LOG_ODDS  # chance has no positive words: the top 30 % of its order
+    values = results.grades.get(column.data, {}).get(metric, {}).get(label)
+    if values is None:
+        return "–"
+    mean, half, n = spread(values)
+    if not n:
+        return "–"
+    test = results.tests.get((column.data, metric, label, teacher))
+    mark = "*" if who == "L2E" and test is not None and test.adjusted < ALPHA else ""
+    return _number(mean * column.scale, half * column.scale) + mark
+
+
+def _number(mean: float, half: float) -> str:
+    return f"**{mean:.2f} ± {half:.2f}**" if half == half else f"**{mean:.2f}**"
+
+
+def _heading(printed: Table) -> list[str]:
+    names = [f"{group}, {name}: {side}" for group, name in printed.columns for side in ("paper", "here")]
+    unit = f" ({printed.unit})" if printed.unit else ""
+    return [f"| teacher{unit} | | {' | '.join(names)} |", "|---|---|" + "--:|" * len(names)]
+
+
+def _notes(printed: Table, results: Results) -> list[str]:
+    lines = [
+        f"Paper: {REFERENCE}. Here: mean ± 1.96 standard errors over texts, initialisations averaged; * differs from A "
+        "(Wilcoxon, Holm). Models, texts and sample sizes are not the paper's: compare rows, not numbers."
+    ]
+    data = dict.fromkeys(_column(printed, place).data for place in range(len(printed.columns)))
+    for name in data:
+        if name not in results.grades:
+            lines.append(_missing(name, results))
+        elif name in results.summaries:
+            lines.append(_told(name, results.summaries[name]))
+    if printed.number == 5:
+        lines.append("Overlaps of annotated words alone, and without stop words, are not measured here.")
+    return [line for text in lines for line in (text, "")][:-1]
+
+
+def _told(data: str, summary: Mapping[str, Any]) -> str:
+    """The model, how many texts there were, and from how many of them, at most, each teacher was learnt."""
+    study = summary.get("study", {})
+    texts = ", ".join(f"{_limits(given)} {split}" for split, given in study.get("data", {}).items())
+    learnt_from: dict[str, int] = {}
+    for name, found in summary.get("facts", {}).items():
+        if "texts" in found:
+            teacher = name.split("/")[1]
+            learnt_from[teacher] = max(found["texts"], learnt_from.get(teacher, 0))
+    labelled = ", ".join(f"{teacher} {count}" for teacher, count in learnt_from.items())
+    learnt = f" (labelled to learn from: {labelled})" if labelled else ""
+    return f"{data}: {study.get('model', 'model not recorded')}; texts: {texts}{learnt}."
+
+
+def _limits(given: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> str:
+    sources = [given] if isinstance(given, Mapping) else given
+    return " + ".join(str(source.get("limit", "all")) for source in sources)
+
+
+def _missing(data: str, results: Results) -> str:
+    where = f"in {results.folder}" if results.folder else f"in {' or '.join(FOLDERS)}"
+    how = _NOT_HERE.get(data, f"run scripts/l2e_experiment.py recipes/l2e/{data}.toml --out DIR")
+    return f"{data}: nothing was measured {where}; {how}."
+
+
+def _results(place: Path, paths: Sequence[Path]) -> Results:
+    grades, summaries = {}, {}
+    for path in paths:
+        name = path.stem.removeprefix("records-")
+        data = NAMES.get(name, name)
+        grades[data] = gather(record_store.read(path))
+        told = place / f"summary-{name}.json"
+        if told.is_file():
+            try:
+                summaries[data] = json.loads(told.read_text(encoding="utf-8"))
+            except ValueError as problem:
+                raise FormatError(f"{told} is not JSON: {problem}") from None
+    return Results(place, grades, summaries)

@@ -1,0 +1,322 @@
+"""Tables of Pruthi et al. 2022, Evaluating Explanations (TACL): what was measured here beside what was published.
+
+Tables 1, 5, 6 and 10 are pictures in the paper; of them there is only what its text says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from didact.errors import InputError, ParameterError
+from didact.experiments.papers.cells import Cell, cells, shown
+from didact.experiments.simulability.findings import Findings, find, told
+from didact.simulation.gains import Gain
+from didact.simulation.simulability import NONE
+
+REFERENCE = "Pruthi et al. 2022"
+FOLDERS = ("docs/results/simulability", "runs/simulability")
+"""Where results are looked for when no folder is given."""
+
+HUMAN = "human"
+CHANNELS = ("attention", "labelling", "alignment")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as printed, or what the text says of it.
+
+    Attributes:
+        number: in the paper.
+        title: what it shows, in our words.
+        columns: (student or group, channel, size, hints), each empty where it does not matter.
+        rows: method or channel -> a cell per column; empty where the table is a picture.
+        said: what the paper's text says of it.
+        recipe: what measures it here; empty where nothing does.
+    """
+
+    number: int
+    title: str
+    columns: tuple[tuple[str, str, str, str], ...] = ()
+    rows: Mapping[str, tuple[Cell, ...]] | None = None
+    said: str = ""
+    recipe: str = ""
+
+
+def _rows(text: str) -> dict[str, tuple[Cell, ...]]:
+    """Lines such as ``lime 84.3 80.3``."""
+    found = {}
+    for line in text.strip().splitlines():
+        name, rest = line.split(maxsplit=1)
+        found[name] = cells(rest)
+    return found
+
+
+def _sizes(*sizes: int) -> tuple[tuple[str, str, str, str], ...]:
+    return tuple(("", "", str(size), "") for size in sizes)
+
+
+_CONFIGURATIONS = ("16 128 256 2.5e-3", "16 64 256 5e-3", "64 256 256 5e-3", "32 128 768 2.5e-3")
+
+TABLES: Mapping[int, Table] = {
+    table.number: table
+    for table in (
+        Table(
+            1,
+            "Overlap of the top 10 % tokens of different explanations",
+            said="A picture in the paper; its text says that methods disagree considerably.",
+            recipe="overlap",
+        ),
+        Table(
+            3,
+            "Accuracy of students taught by people, film reviews",
+            _sizes(600, 900, 1200),
+            _rows("none 75.5 79.0 81.1\nlabelling 75.2 80.0 82.5\nattention 81.5 83.1 84.0"),
+            "Attention regularisation gains 6.0 points with 600 examples; noise and accuracy correlate with −0.72.",
+            "movies",
+        ),
+        Table(
+            4,
+            "F1 of students taught by people, questions (QED)",
+            _sizes(500, 1500, 2500),
+            _rows("none 28.9 43.7 49.0\nlabelling 29.7 42.7 49.2\nattention 31.2 47.2 52.6\nalignment 37.3 49.6 54.0"),
+            "With 500 examples attention regularisation gains 2.3 points and attention alignment 8.4.",
+            "qed",
+        ),
+        Table(
+            5,
+            "Simulation accuracy of transformer students with explanations of a film-review classifier",
+            said="A picture in the paper; its text says that attention gains 1.4 to 2.6 points, followed by integrated "
+            "gradients, and that the trivial control does not gain.",
+            recipe="imdb",
+        ),
+        Table(
+            6,
+            "Simulation accuracy of BiLSTM students with explanations of a film-review classifier",
+            said="A picture in the paper; its text says that attention gains up to 7 points, and that attention, "
+            "integrated gradients and layer conductance are effective.",
+            recipe="imdb",
+        ),
+        Table(
+            7,
+            "F1 of students taught by a question-answering model",
+            _sizes(250, 1000, 4000, 16000),
+            _rows("none 25.0 37.7 52.6 61.6\nattention 27.6 42.8 54.4 62.3\nalignment 32.9 46.9 55.5 62.2"),
+            "Its teacher, a SpanBERT that answers and links, is not measured here.",
+        ),
+        Table(
+            8,
+            "Accuracy of four BiLSTM students with attention (batch, embedding, hidden, learning rate)",
+            tuple((one, channel, "", "") for one in _CONFIGURATIONS for channel in ("labelling", "attention")),
+            _rows("""
+none 83.9 79.7 84.1 79.9 84.6 80.0 82.3 77.4
+lime 84.3 80.3 84.9 80.8 85.0 81.0 83.4 79.4
+gradient_norm 84.1 80.5 85.0 81.2 84.7 81.5 83.9 79.4
+gradient_x_input 84.0 80.0 83.9 80.6 84.8 81.3 83.4 79.0
+deeplift 84.0 81.2 84.6 81.7 84.9 82.1 83.5 79.0
+layer_conductance 84.7 82.0 85.1 83.8 84.7 82.3 83.7 80.2
+integrated_gradients 84.8 82.3 84.9 83.6 84.8 82.4 84.1 80.3
+attention 84.7 82.6 85.5 81.8 85.3 82.1 83.7 80.6
+"""),
+            "The average rank correlation τ between the configurations is 0.95; labelling had 4,000 examples there, "
+            "attention 2,000.",
+            "sensitivity",
+        ),
+        Table(
+            9,
+            "Sufficiency (lower is better) and comprehensiveness",
+            (("sufficiency", "", "", ""), ("comprehensiveness", "", "", "")),
+            _rows("""
+random 0.29 0.04
+trivial 0.29 0.04
+lime 0.06 0.32
+gradient_norm 0.25 0.11
+gradient_x_input 0.33 0.06
+deeplift 0.39 0.06
+layer_conductance 0.11 0.24
+integrated_gradients 0.13 0.17
+attention 0.11 0.28
+"""),
+            "Their rankings and the students' have an average τ of 0.39.",
+            "overlap",
+        ),
+        Table(
+            10,
+            "Kendall's τ between rankings of different settings",
+            said="A picture in the paper; its text says: attention against labelling 0.64, between students 0.65 and "
+            "0.47, over all 0.52, with sufficiency and comprehensiveness 0.39.",
+            recipe="imdb",
+        ),
+        Table(
+            11,
+            "Accuracy of a transformer student told the top k %",
+            tuple(
+                ("", channel, "", share)
+                for channel in ("attention", "labelling")
+                for share in ("5 %", "10 %", "20 %", "40 %")
+            ),
+            _rows("""
+none 92.6 92.6 92.6 92.6 92.6 92.6 92.6 92.6
+lime 93.0 92.6 92.5 92.0 92.8 92.6 92.5 91.8
+gradient_norm 92.8 92.4 90.6 90.6 93.1 93.1 92.9 93.0
+gradient_x_input 92.5 92.2 92.6 92.8 92.4 92.7 92.5 91.3
+layer_conductance 93.6 93.5 93.4 92.9 92.2 92.9 92.5 92.3
+integrated_gradients 94.1 93.6 93.6 93.1 93.4 93.3 93.1 92.1
+attention 94.7 95.2 95.3 94.6 94.0 94.4 94.7 94.9
+"""),
+            "The whole attention as a distribution gains 0.9 points more than its top 10 % with 500 examples, 0.1 with "
+            "2,000.",
+            "share",
+        ),
+    )
+}
+
+
+def read(folder: Path | str | None = None) -> list[Findings]:
+    """Every run in a folder, or in the first usual one that has some."""
+    places = [Path(folder)] if folder is not None else [Path(name) for name in FOLDERS]
+    if folder is not None and not places[0].is_dir():
+        raise InputError(f"there is no folder {folder}")
+    for place in places:
+        runs = [path.parent for path in sorted([*place.glob("manifest.json"), *place.glob("*/manifest.json")])]
+        found = [find(run) for run in runs if (run / "students.parquet").is_file()]
+        if found:
+            return found
+    if folder is not None:
+        raise InputError(
+            f"{folder} holds no finished run: give the folder of a didact simulate or didact run, or its parent"
+        )
+    return []
+
+
+def table(number: int, results: Sequence[Findings]) -> str:
+    """One of the paper's tables as Markdown, measured beside published."""
+    if number not in TABLES:
+        raise ParameterError(f"table {number} cannot be reproduced; there are {', '.join(map(str, TABLES))}")
+    printed = TABLES[number]
+    runs = [one for one in results if number in one.manifest.get("tables", ())]
+    lines = [f"## Table {number}: {printed.title}", ""]
+    if printed.rows is not None:
+        lines += [*_beside(printed, runs), ""]
+    for run in runs:
+        lines += _measured_alone(number, run)
+    lines += [f"Paper ({REFERENCE}): {printed.said}"] if printed.said else []
+    lines += ["", _told(printed, runs)]
+    return "\n".join(lines) + "\n"
+
+
+def everything(results: Sequence[Findings]) -> str:
+    """All tables."""
+    return "\n".join(table(number, results) for number in TABLES)
+
+
+def _beside(printed: Table, runs: Sequence[Findings]) -> list[str]:
+    heads = [
+        f"{' '.join(part for part in column if part)}: {side}"
+        for column in printed.columns
+        for side in ("paper", "here")
+    ]
+    lines = [f"| | {' | '.join(heads)} |", "|---|" + "--:|" * len(heads)]
+    assert printed.rows is not None
+    for name, row in printed.rows.items():
+        both = [
+            text
+            for column, cell in zip(printed.columns, row, strict=True)
+            for text in (shown(cell), _measured(printed, runs, name, column))
+        ]
+        lines.append(f"| {name} | {' | '.join(both)} |")
+    return lines
+
+
+def _measured(printed: Table, runs: Sequence[Findings], row: str, column: tuple[str, str, str, str]) -> str:
+    """The measured mean of a cell with half of its interval, and its gain where there is one."""
+    if printed.number == 9:
+        values = [run.extras.get("metrics", {}).get(column[0], {}).get("values", {}).get(row) for run in runs]
+        known = [value for value in values if value is not None]
+        return f"**{known[0]:.2f}**" if known else "–"
+    student, channel, size, share = column
+    by_channel = row in CHANNELS and printed.number in (3, 4, 7)
+    method = HUMAN if by_channel else row
+    labels = {method} if method == NONE or not share else {f"{method}, {share}", method}
+    for run in runs:
+        kinds = {label: given.get("channel") for label, given in run.manifest.get("channels", {}).items()}
+        for one in run.verdict.gains:
+            wanted = (row if by_channel else channel) in ("", one.channel, kinds.get(one.channel))
+            if one.method in labels and wanted and student in ("", one.student) and size in ("", str(one.size)):
+                return _cell(run, one)
+    return "–"
+
+
+def _cell(run: Findings, one: Gain) -> str:
+    if not math.isfinite(one.score):
+        return "–"
+    if one.method == NONE:
+        return f"**{run.number(one.score)}**"
+    return f"**{run.number(one.score)}** ({run.points(one)}{' *' if one.helps else ''})"
+
+
+def _measured_alone(number: int, run: Findings) -> list[str]:
+    """What was measured for tables that are pictures in the paper."""
+    if number == 1:
+        given = run.extras.get("overlap") or {"names": [], "matrix": []}
+        rows = [
+            [n, *("–" if v is None else f"{v:.2f}" for v in row)]
+            for n, row in zip(given["names"], given["matrix"], strict=True)
+        ]
+        return [*_markdown(["here", *given["names"]], rows), ""]
+    if number == 10:
+        rows = [
+            [told(one.first), told(one.second), f"{_two(one.tau)} [{_two(one.low)}, {_two(one.high)}]"]
+            for one in run.verdict.agreements
+        ]
+        rows += [[one.metric, one.setting, _two(one.tau)] for one in run.metrics]
+        return [*_markdown(["setting", "and setting", "τ here"], rows), ""]
+    if number in (5, 6):
+        return _of_students(number, run)
+    if number == 3 and run.noise:
+        return [f"- here: {line}" for line in run.sentences if "correlation of noise" in line] + [""]
+    return []
+
+
+def _of_students(number: int, run: Findings) -> list[str]:
+    """Every method in every setting of the table's kind of students, and the average rank."""
+    kinds = {label: given.get("student") for label, given in run.manifest.get("students", {}).items()}
+    wanted = ("transformer",) if number == 5 else ("bilstm", "bilstm_attention")
+    settings = [one for one in run.verdict.settings if kinds.get(one.student) in wanted]
+    if not settings:
+        return []
+    methods = [NONE, *run.simulation.methods]
+    rows = []
+    for method in methods:
+        found = {one.setting: one for one in run.verdict.gains if one.method == method}
+        rank = run.verdict.ranks.get(method, math.nan)
+        cells_ = [_cell(run, found[s]) if s in found else "–" for s in settings]
+        name = f"{method} (control)" if method in run.simulation.controls else method
+        rows.append([name, *cells_, f"{rank:.2f}" if math.isfinite(rank) else "–"])
+    return [*_markdown(["here", *map(told, settings), "average rank"], rows), ""]
+
+
+def _two(value: float) -> str:
+    return f"{value:.2f}".replace("-", "−") if math.isfinite(value) else "–"
+
+
+def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads), *(f"| {' | '.join(row)} |" for row in rows)]
+
+
+def _told(printed: Table, runs: Sequence[Findings]) -> str:
+    if runs:
+        what = "; ".join(
+            f"{run.name}: {run.manifest.get('teacher', {}).get('name')}, {run.manifest.get('data', {}).get('name')}"
+            for run in runs
+        )
+        return (
+            f"Here ({what}): score, in brackets the gain over none with its 95 % interval; * beyond chance (Holm). "
+            "Models, texts and students are not the paper's: compare rows, not numbers."
+        )
+    if printed.recipe:
+        name = printed.recipe
+        return f"Not measured yet: didact run recipes/simulability/{name}.toml --out runs/simulability/{name}"
+    return "Not measured here."

@@ -1,0 +1,270 @@
+"""A run's folder, and everything its report says: gains, noise, bits, other metrics, and sentences."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from didact.errors import FormatError, InputError
+from didact.experiments.report.formatting import listed, plural
+from didact.experiments.simulability import outcomes
+from didact.experiments.simulability.recipe import KIND
+from didact.experiments.simulability.runner import Arm
+from didact.simulation.gains import Gain, SimulabilityGains, judge
+from didact.simulation.simulability import NONE, Setting, Simulation
+from didact.stats.correlation import tau
+from didact.stats.crossed import crossed_interval
+
+PERCENT = ("accuracy", "f1", "exact")
+
+
+@dataclass(frozen=True)
+class Level:
+    """A point of a curve: where it stands, the mean and its 95 % interval."""
+
+    at: float
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class NoiseCurve:
+    """How something changes with noise or with bits.
+
+    Attributes:
+        setting: where.
+        explainer: whose hints; with the format, or the noise, where it has several curves.
+        levels: in growing order.
+        pearson: correlation of the level with the score over all students; NaN where it is not defined.
+        pearson_of_means: the same over the levels' means.
+    """
+
+    setting: Setting
+    explainer: str
+    levels: tuple[Level, ...]
+    pearson: float
+    pearson_of_means: float
+
+
+@dataclass(frozen=True)
+class RankedAlike:
+    """Kendall's tau between a metric's ranking of the explainers and the students'."""
+
+    metric: str
+    setting: str
+    tau: float
+    p: float
+    methods: int
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """What a folder holds.
+
+    Attributes:
+        folder: of the run.
+        manifest: what was run.
+        extras: overlap of hints and grades of explanations.
+        simulation: what the students answered.
+    """
+
+    folder: Path
+    manifest: Mapping[str, Any]
+    extras: Mapping[str, Any]
+    simulation: Simulation
+
+    @property
+    def name(self) -> str:
+        """Of the run."""
+        return str(self.manifest.get("name") or self.folder.resolve().name)
+
+    @cached_property
+    def verdict(self) -> SimulabilityGains:
+        """Gains, ranks and agreements."""
+        return judge(self.simulation)
+
+    @cached_property
+    def further(self) -> list[SimulabilityGains]:
+        """The same by correlation and by root mean square error, where numbers were imitated."""
+        return [judge(self.simulation, name) for name in ("pearson", "rmse")] if self.simulation.answers else []
+
+    @cached_property
+    def arms(self) -> dict[str, Arm]:
+        """What each group of students was told."""
+        return {row["label"]: Arm(**row) for row in self.manifest.get("arms", ())}
+
+    @property
+    def scale(self) -> float:
+        """100 where scores are shown in percent."""
+        return 100.0 if self.verdict.metric in PERCENT else 1.0
+
+    @cached_property
+    def noise(self) -> list[NoiseCurve]:
+        """Score against noise, where several levels were told."""
+        return self._curves(lambda arm: arm.noise, lambda arm: arm.format)
+
+    @cached_property
+    def bits(self) -> list[NoiseCurve]:
+        """Gain against bits, where an explainer was told in several formats."""
+        return self._curves(lambda arm: arm.bits, lambda arm: f"noise {arm.noise:g}", gains=True)
+
+    @cached_property
+    def metrics(self) -> list[RankedAlike]:
+        """Whether metrics rank the explainers as the students do, setting by setting and by average rank."""
+        found = []
+        plain = {arm.explainer: arm.label for arm in reversed(self.arms.values()) if not arm.control}
+        for metric, given in self.extras.get("metrics", {}).items():
+            sign = 1 if given["higher_is_better"] else -1
+            graded = {plain[name]: sign * value for name, value in given["values"].items() if name in plain}
+            rankings = {told(setting): _scores(self.verdict.of(setting)) for setting in self.verdict.settings}
+            rankings["average rank"] = {name: -rank for name, rank in self.verdict.ranks.items()}
+            for setting, scores in rankings.items():
+                agreement = tau(graded, scores)
+                found.append(RankedAlike(metric, setting, agreement.value, agreement.p, agreement.n))
+        return found
+
+    @cached_property
+    def sentences(self) -> list[str]:
+        """The findings in words; those that begin with "Warning: " should be heeded first."""
+        return [*self._best(), *self._gains(), *self._controls(), *self._curves_in_words(), *self._troubles()]
+
+    def _curves(self, at: Any, group: Any, *, gains: bool = False) -> list[NoiseCurve]:
+        found = []
+        real = [arm for arm in self.arms.values() if not arm.control]
+        for setting in self.simulation.settings:
+            groups: dict[tuple[str, str], list[Arm]] = {}
+            for arm in (arm for arm in real if arm.label in self.simulation.scores[setting]):
+                groups.setdefault((arm.explainer, group(arm)), []).append(arm)
+            curves = {key: sorted(arms, key=at) for key, arms in groups.items() if len({at(arm) for arm in arms}) > 1}
+            owners = [explainer for explainer, _ in curves]
+            for (explainer, kind), arms in curves.items():
+                name = f"{explainer}, {kind}" if owners.count(explainer) > 1 else explainer
+                found.append(self._curve(setting, name, arms, [at(arm) for arm in arms], gains))
+        return found
+
+    def _curve(
+        self, setting: Setting, explainer: str, arms: Sequence[Arm], places: Sequence[float], gains: bool
+    ) -> NoiseCurve:
+        table = self.simulation.scores[setting]
+        matrices = [table[arm.label] - table[NONE] if gains else table[arm.label] for arm in arms]
+        ends = [crossed_interval(matrix) for matrix in matrices]
+        points = [
+            (place, row.mean())
+            for place, matrix in zip(places, matrices, strict=True)
+            for row in matrix
+            if np.isfinite(row).all()
+        ]
+        levels = tuple(Level(x, e.mean, e.low, e.high) for x, e in zip(places, ends, strict=True))
+        means = [(level.at, level.mean) for level in levels if math.isfinite(level.mean)]
+        return NoiseCurve(setting, explainer, levels, _pearson(points), _pearson(means))
+
+    def _best(self) -> list[str]:
+        ranks = {name: rank for name, rank in self.verdict.ranks.items() if math.isfinite(rank)}
+        real = {name: rank for name, rank in ranks.items() if name != NONE}
+        if not real:
+            return []
+        best = min(real, key=lambda name: real[name])
+        many = len(self.verdict.settings)
+        rank = f"average rank {real[best]:.2g} of {len(ranks)}"
+        where = f"over {many} {plural(many, 'setting', 'settings')}"
+        if NONE in ranks and ranks[NONE] <= real[best]:
+            return [f"No explanation teaches better than none: the best, {best}, has {rank} {where}."]
+        return [f"{best} teaches best: {rank} {where}."]
+
+    def _gains(self) -> list[str]:
+        found = []
+        for setting in self.verdict.settings:
+            rows = [one for one in self.verdict.of(setting) if one.method != NONE and not one.control]
+            helping = sorted((one for one in rows if one.helps), key=lambda one: -one.gain)
+            if helping:
+                names = listed([f"{one.method} ({self.points(one)})" for one in helping])
+                found.append(f"{told(setting)}: {names} {plural(helping, 'helps', 'help')} beyond chance.")
+            elif rows:
+                found.append(f"{told(setting)}: no explanation helps beyond chance.")
+        return found
+
+    def _controls(self) -> list[str]:
+        rows = [one for one in self.verdict.gains if one.control]
+        if not rows:
+            return ["Warning: no controls were taught, so a gain may be due to any hint at all."]
+        gaming = [one for one in rows if one.helps]
+        if not gaming:
+            return [f"The controls ({listed(list(dict.fromkeys(one.method for one in rows)))}) gain nothing."]
+        return [
+            f"Warning: {one.method} explains nothing and gains {self.points(one)} in {told(one.setting)}; compare with "
+            "it, not with none."
+            for one in gaming
+        ]
+
+    def _curves_in_words(self) -> list[str]:
+        return [
+            f"{told(curve.setting)}: the correlation of noise and score is {_signed(curve.pearson)} over students, "
+            f"{_signed(curve.pearson_of_means)} over levels ({curve.explainer})."
+            for curve in self.noise
+            if math.isfinite(curve.pearson)
+        ]
+
+    def _troubles(self) -> list[str]:
+        count = self.verdict.diverged
+        if not count:
+            return []
+        return [f"{count} {plural(count, 'student', 'students')} diverged and {plural(count, 'is', 'are')} left out."]
+
+    def points(self, one: Gain) -> str:
+        """A gain with its interval."""
+        return f"{self.number(one.gain, sign=True)} [{self.number(one.low)}, {self.number(one.high)}]"
+
+    def number(self, value: float, *, sign: bool = False) -> str:
+        """A score or gain as it is shown."""
+        if not math.isfinite(value):
+            return "–"
+        decimals = 1 if self.scale == 100 else 3
+        rounded = round(self.scale * value, decimals) + 0.0  # no minus before a zero
+        return f"{rounded:{'+' if sign else ''}.{decimals}f}".replace("-", "−")
+
+
+def told(setting: Setting) -> str:
+    """A setting in words."""
+    return f"{setting.student}, {setting.channel}, {setting.size:,} lessons"
+
+
+def find(folder: Path | str) -> Findings:
+    """Read a finished run."""
+    place = Path(folder)
+    try:
+        manifest = json.loads((place / "manifest.json").read_text(encoding="utf-8"))
+        extras = json.loads((place / "extras.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{place} is no run of didact simulate: manifest.json or extras.json is missing") from None
+    except json.JSONDecodeError as problem:
+        raise FormatError(f"{place}/manifest.json is not JSON ({problem}); run again") from None
+    if manifest.get("kind") != KIND:
+        raise FormatError(f"{place} is a run of another kind; didact report shows it")
+    if not (place / "students.parquet").is_file():
+        raise InputError(f"{place} is not finished: students.parquet is missing; give the same command again")
+    return Findings(place, manifest, extras, outcomes.read(place / "students.parquet"))
+
+
+def _scores(rows: Sequence[Gain]) -> dict[str, float]:
+    return {one.method: one.gain for one in rows if one.method != NONE and not one.control}
+
+
+def _signed(value: float) -> str:
+    return f"{value:.2f}".replace("-", "−")
+
+
+def _pearson(points: Sequence[tuple[float, float]]) -> float:
+    if len(points) < 3:
+        return math.nan
+    x, y = np.array(points, dtype=np.float64).T
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        return math.nan
+    return float(np.corrcoef(x, y)[0, 1])

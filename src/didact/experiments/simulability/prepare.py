@@ -1,0 +1,258 @@
+"""From a recipe to an experiment: teacher, lessons, exam, explainers, students and channels, loaded and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from didact.attribution.base import ATTRIBUTIONS, check_needs
+from didact.data.dataset import Dataset
+from didact.data.load import CORPUS, load_data
+from didact.data.questions import Question, load_questions
+from didact.data.sampling import sample, shuffled
+from didact.errors import InputError, ParameterError
+from didact.experiments.recipe import Entry
+from didact.experiments.simulability.recipe import Recipe, every_channel
+from didact.metrics.base import METRICS
+from didact.models.load import load_model
+from didact.protocols import Explainer, Metric, Model
+from didact.provenance import display_name
+from didact.simulation.hints import linked
+from didact.simulation.simulability import WeightedChannel, fitting, lessons
+from didact.students.base import CHANNELS, STUDENTS, Hint, Lesson, Student, Task
+from didact.types import Example
+
+HUMAN = "human"
+EXAM = 1_000
+"""Texts of the exam where it is cut from the data: so many, at most a third."""
+
+GENERATED = 300
+"""Texts of the exam where they are generated."""
+
+USUAL = {
+    "imdb": ("student_train", "student_test"),
+    "movie_rationales": ("student_train", "student_test+validation+test"),
+}
+"""Preset -> the splits for students, where the recipe names none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """All that is needed to run.
+
+    Attributes:
+        recipe: what it was made from.
+        model: the teacher; None where people are.
+        pool: lessons to be taught.
+        exam: lessons to be asked.
+        task: what is imitated.
+        labels: names of the classes; empty for numbers and spans.
+        explainers: by label; empty where people explain.
+        marked: per lesson of the pool what people told, where they explain.
+        students: by label.
+        ways: channels by label.
+        metrics: by label.
+        facts: about teacher, pool and exam, for the manifest.
+    """
+
+    recipe: Recipe
+    model: Model | None
+    pool: Sequence[Lesson]
+    exam: Sequence[Lesson]
+    task: Task
+    labels: tuple[str, ...]
+    explainers: Mapping[str, Explainer]
+    marked: Sequence[Hint]
+    students: Mapping[str, Student]
+    ways: Mapping[str, WeightedChannel]
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def outputs(self) -> int:
+        """Number of classes; 1 where there are none."""
+        return len(self.labels) or 1
+
+
+def prepare(
+    recipe: Recipe,
+    *,
+    model: Model | None = None,
+    data: Dataset | None = None,
+    exam: Dataset | None = None,
+    explainers: Mapping[str, Explainer] | None = None,
+) -> Experiment:
+    """Load what a recipe names, or take what is given instead.
+
+    Args:
+        recipe: what to do.
+        model: a loaded teacher, instead of the recipe's.
+        data: loaded data of the pool, instead of the recipe's.
+        exam: loaded data of the exam, instead of the recipe's.
+        explainers: made ones by label, instead of the recipe's.
+    """
+    if recipe.task == "span":
+        return _of_questions(recipe)
+    pool, asked = texts(recipe, data, exam)
+    if recipe.teacher == HUMAN:
+        return _of_people(recipe, pool, asked)
+    teacher = model if model is not None else load_model(**recipe.model)
+    made = dict(explainers) if explainers is not None else configured(recipe.explainers)
+    for explainer in made.values():
+        check_needs(explainer.card, teacher)
+    taught, exam_lessons = (lessons(teacher, some.examples) for some in (pool, asked))
+    is_number = any(isinstance(one.answer, float) for one in taught)
+    task: Task = "number" if is_number else "classes"
+    facts = {
+        "teacher": {
+            "name": display_name(teacher.name),
+            "fingerprint": teacher.fingerprint(),
+            "labels": list(teacher.labels),
+        }
+    }
+    return Experiment(
+        recipe,
+        teacher,
+        taught,
+        exam_lessons,
+        task,
+        () if is_number else teacher.labels,
+        made,
+        (),
+        *_students(recipe, task),
+        {one.label: METRICS.get(one.name).configured(**one.settings) for one in recipe.metrics},
+        facts | _facts(pool, asked),
+    )
+
+
+def texts(recipe: Recipe, data: Dataset | None = None, exam: Dataset | None = None) -> tuple[Dataset, Dataset]:
+    """The pool and the exam; a text that is in both is not taught."""
+    given, asked = dict(recipe.data), dict(recipe.exam)
+    if data is None and not asked and exam is None and given.get("source") in USUAL and "split" not in given:
+        given["split"], split = USUAL[given["source"]]
+        asked = {"source": given["source"], "split": split}
+    generated = data is None and given.get("source") == CORPUS
+    if generated and exam is None and not asked:
+        asked = {"limit": GENERATED, "seed": int(given.get("seed", 0)) + 1}
+    if generated:
+        given.setdefault("limit", 2 * max(recipe.sizes))
+    if exam is None and asked:
+        exam = load_data(**{"source": given.get("source"), **asked})
+    if exam is None:  # cut from the same data, so its limit counts what is left
+        limit, seed = given.pop("limit", None), int(given.get("seed", 0))
+        whole = data if data is not None else load_data(**given)
+        order = shuffled(whole.examples, "exam")
+        first = min(EXAM, len(order) // 3)
+        exam = Dataset(whole.name, f"{whole.split}, held out", tuple(order[:first]), whole.labels)
+        rest = sample(order[first:], limit if data is None else None, seed)
+        pool = Dataset(whole.name, whole.split, tuple(rest), whole.labels)
+    else:
+        pool = data if data is not None else load_data(**given)
+    known = {example.fingerprint for example in exam}
+    kept = [example for example in pool if example.fingerprint not in known]
+    if not kept or not exam.examples:
+        raise InputError(
+            f"{pool.name} gives {len(kept)} texts to teach and {len(exam.examples)} to ask; give more, or exam data"
+        )
+    return Dataset(pool.name, pool.split, tuple(kept), pool.labels), exam
+
+
+def _of_people(recipe: Recipe, pool: Dataset, exam: Dataset) -> Experiment:
+    """Gold labels as what people teach, rationales as what they tell."""
+    labels = pool.labels
+    if not labels:
+        raise InputError(f"people teach classes, and {pool.name} has none; give data with labels")
+    return Experiment(
+        recipe,
+        None,
+        [Lesson(one, _class(one, labels, pool.name)) for one in pool],
+        [Lesson(one, _class(one, labels, exam.name)) for one in exam],
+        "classes",
+        labels,
+        {},
+        [marked(one) for one in pool],
+        *_students(recipe, "classes"),
+        facts={"teacher": {"name": HUMAN, "labels": list(labels)}} | _facts(pool, exam),
+    )
+
+
+def _of_questions(recipe: Recipe) -> Experiment:
+    if not recipe.exam:
+        raise InputError("questions need an exam of their own: give [exam] with a source or a split")
+    asked = load_questions(**({"source": recipe.data["source"]} | dict(recipe.exam)))
+    passages = {one.example.text_pair for one in asked}
+    pool = [
+        one for one in load_questions(**({"linked": True} | dict(recipe.data))) if one.example.text_pair not in passages
+    ]
+    if not pool:
+        raise InputError("every passage of the pool is in the exam; give other questions")
+    facts = {
+        "teacher": {"name": HUMAN, "labels": []},
+        "data": {
+            "name": display_name(str(recipe.data["source"])),
+            "split": recipe.data.get("split"),
+            "examples": len(pool),
+        },
+        "exam": {
+            "name": display_name(str(recipe.data["source"])),
+            "split": recipe.exam.get("split"),
+            "examples": len(asked),
+        },
+    }
+    students, ways = _students(recipe, "span")
+    hints = [linked(one.example, one.links) for one in pool]
+    taught, exam = ([_answered(one) for one in some] for some in (pool, asked))
+    return Experiment(recipe, None, taught, exam, "span", (), {}, hints, students, ways, facts=facts)
+
+
+def marked(example: Example) -> Hint:
+    """A human rationale as a hint: the words it touches."""
+    if example.rationale is None:
+        name = f"{example.id}: " if example.id is not None else ""
+        raise InputError(f"the example {name}{example.text!r:.60} has no human rationale, so people cannot explain it")
+    hint = linked(example, [(span, span) for span in example.rationale])
+    return Hint(hint.spans, hint.weights)
+
+
+def _answered(question: Question) -> Lesson:
+    return Lesson(question.example, question.answers[0])
+
+
+def _class(example: Example, labels: Sequence[str], source: str) -> int:
+    if isinstance(example.label, int) and 0 <= example.label < len(labels):
+        return example.label
+    if example.label not in labels:
+        raise InputError(f"{source}: the label {example.label!r} is none of {', '.join(labels)}; people teach labels")
+    return labels.index(str(example.label))
+
+
+def configured(given: Sequence[Entry]) -> dict[str, Explainer]:
+    """Explainers by label."""
+    return {one.label: ATTRIBUTIONS.get(one.name).configured(**one.settings) for one in given}
+
+
+def _students(recipe: Recipe, task: Task) -> tuple[dict[str, Student], dict[str, WeightedChannel]]:
+    """Students by label and the channels that reach any of them."""
+    students = {one.label: STUDENTS.get(one.name).configured(**one.settings) for one in recipe.students}
+    ways = {}
+    for one in recipe.channels or every_channel():
+        settings = dict(one.settings)
+        weight = settings.pop("weight", 1.0)
+        if not isinstance(weight, (int, float)):
+            raise ParameterError(f"weight of {one.label} must be a number, got {weight!r}")
+        ways[one.label] = WeightedChannel(CHANNELS.get(one.name).configured(**settings), float(weight))
+    used = {name for names in fitting(students, ways, task).values() for name in names}
+    return students, {name: way for name, way in ways.items() if name in used}
+
+
+def _facts(pool: Dataset, exam: Dataset) -> dict[str, Any]:
+    return {
+        name: {
+            "name": display_name(data.name),
+            "split": data.split,
+            "examples": len(data.examples),
+            "fingerprint": data.fingerprint,
+        }
+        for name, data in (("data", pool), ("exam", exam))
+    }

@@ -1,1 +1,0 @@
-"""Students: one file per kind, each registered under its file's name."""

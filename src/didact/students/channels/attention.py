@@ -1,0 +1,62 @@
+"""Attention regularisation: the student is asked to look where the hint points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from didact.students.base import CHANNELS, AttentionView, Batch, Channel, CohortOutput, StudentCard
+
+EPSILON = 1e-9
+"""What the hint gives to text it does not point at, and what is added to attention before its logarithm."""
+
+
+@CHANNELS.register(
+    StudentCard(
+        name="attention",
+        family="network",
+        summary="Pulls the student's attention towards the hint: KL(hint || attention).",
+        reference="Pruthi et al. 2022 (attention regularisation)",
+        tasks=frozenset({"classes", "number", "span"}),
+    )
+)
+@dataclass(frozen=True, kw_only=True)
+class AttentionChannel(Channel):
+    """The divergence KL(hint || attention) = sum over positions of p (log p - log q), to be made small.
+
+    p is the hint over the tokens of the text, which never points at special tokens: normalised, 1e-9 at the others,
+    normalised again. q is a row of the student's attention, such as from [CLS] to all tokens. The paper prints the term
+    with a minus sign, which would push attention away from the explanation.
+
+    Args:
+        over: "all" leaves q as it is, so that attention to special tokens is attention taken from the hint, as in the
+            paper; "text" renormalises q over the tokens of the text, and attention to special tokens is free.
+
+    See also ``labelling``, which needs no attention, and ``alignment`` for links between phrases.
+    """
+
+    look: ClassVar[AttentionView | None] = "row"
+
+    over: Literal["all", "text"] = "all"
+
+    def loss(self, reading: CohortOutput, batch: Batch, head: nn.Module | None) -> Tensor:
+        """KL(hint || attention) of each example (S, B)."""
+        if reading.attention is None:
+            raise ValueError("the cohort was read without attention; this channel asks for look='row'")
+        q = reading.attention  # (S, B, L)
+        q = q.to(torch.promote_types(q.dtype, torch.float32))
+        hints, text = batch.hints.to(q.dtype), batch.text
+        p = torch.where(text, hints / _total(hints) + EPSILON, 0.0)
+        p = p / _total(p)
+        divergence = (torch.special.xlogy(p, p) - p * (q + EPSILON).log()).sum(-1)
+        if self.over == "text":
+            divergence = divergence + (torch.where(text, q, 0.0).sum(-1) + EPSILON).log()
+        return torch.where(hints.sum(-1) > 0, divergence, 0.0)
+
+
+def _total(weights: Tensor) -> Tensor:
+    """Sum over positions (..., 1), never zero."""
+    return weights.sum(-1, keepdim=True).clamp_min(1e-30)

@@ -1,0 +1,1 @@
+"""Kinds of student: one file each, registered under the file's name."""

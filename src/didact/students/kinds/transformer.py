@@ -1,0 +1,285 @@
+"""A pretrained transformer that is fine-tuned: any encoder of Transformers."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from didact.errors import CapabilityError, ModelError, ParameterError
+from didact.models.encoding import Encoder
+from didact.models.eval_mode import quiet
+from didact.models.load import embedded_path
+from didact.settings import at_least
+from didact.students.attention_tap import tapped_attention, use_attention_tap
+from didact.students.base import (
+    STUDENTS,
+    AttentionView,
+    Batch,
+    Cohort,
+    CohortOutput,
+    Course,
+    Lesson,
+    Student,
+    StudentCard,
+    StudentOutcome,
+    TaskSetup,
+)
+from didact.students.cohort_training import check_setup, material, teach
+from didact.students.optimization import Precision, Schedule
+from didact.students.stacked import StackedLinear, check_stackable, stacked
+from didact.students.tokenized import tokenised
+from didact.types import Example
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+GPU_TOGETHER, CPU_TOGETHER = 16, 4
+NARROW = 256
+"""Students at once when nobody says how many: what is fastest (benchmarks/students.py).
+
+On a CPU, students with a narrow encoder are up to a quarter faster together; for wider ones it makes no difference.
+"""
+
+HEAD_SPREAD = 0.02
+
+
+@STUDENTS.register(
+    StudentCard(
+        name="transformer",
+        family="network",
+        summary="A pretrained encoder with a linear layer on its first state, all of it fine-tuned.",
+        reference="Pruthi et al., Evaluating Explanations, TACL 2022 (BERT students)",
+        tasks=frozenset({"classes", "number", "span"}),
+        channels=frozenset({"attention", "labelling", "alignment"}),
+    )
+)
+@dataclass(frozen=True, kw_only=True)
+class Transformer(Student):
+    """Starts from the weights of a pretrained encoder; only the answer's layer is drawn from the student's seed.
+
+    Where the encoder is built of the usual modules, many students train as one tensor program, each with weights of its
+    own; else one after another. Both give the same results. That holds for the default ``dropout=0``: random numbers
+    drawn in training would belong to the whole cohort, and the order of lessons is noise enough for small courses.
+
+    Args:
+        model: a Hub id or a directory; None for the encoder of the embedded sentiment model, which needs no download
+            but is small, and has seen sentiment before.
+        max_length: tokens per text; the rest is cut off.
+        learning_rate: at its peak.
+        batch_size: lessons per step.
+        epochs: how often each lesson is seen.
+        warmup: share of the steps in which the learning rate rises.
+        weight_decay: of AdamW; not for biases and normalisations.
+        clip: largest norm of a student's gradient; None for no limit.
+        dropout: everywhere in the encoder; above 0, results depend on which students train together.
+        train_embeddings: whether the vectors of tokens are trained too; frozen ones are kept once for all students.
+        pooling: which state answers: the first, or the mean over all tokens.
+        layer: whose attention is looked at; -1 is the last.
+        rows: a row of attention is that of the first position, as in Pruthi et al., or the mean over all, as in SMaT.
+        precision: "float32", or on GPUs "tf32" or "bfloat16" products.
+    """
+
+    model: str | None = None
+    max_length: int = 256
+    learning_rate: float = 5e-5
+    batch_size: int = 16
+    epochs: int = 5
+    warmup: float = 0.1
+    weight_decay: float = 0.01
+    clip: float | None = 1.0
+    dropout: float = 0.0
+    train_embeddings: bool = False
+    pooling: Literal["first", "mean"] = "first"
+    layer: int = -1
+    rows: Literal["first", "mean"] = "first"
+    precision: Precision = "float32"
+
+    def __post_init__(self) -> None:
+        at_least(self, max_length=4, batch_size=1, epochs=1, warmup=0, weight_decay=0, dropout=0)
+        if not self.learning_rate > 0:
+            raise ParameterError(f"learning_rate of transformer must be above 0, got {self.learning_rate!r}")
+        if self.dropout >= 1 or self.warmup > 1:
+            raise ParameterError(f"dropout and warmup of transformer are shares, got {self.dropout} and {self.warmup}")
+
+    def taught(
+        self, pool: Sequence[Lesson], courses: Sequence[Course], exam: Sequence[Example], lab: TaskSetup
+    ) -> list[StudentOutcome]:
+        """One outcome per course, each as if it were the only one."""
+        check_setup(self, lab)
+        reader = _Reader(self, lab)
+        encoder = Encoder(reader.tokenizer, reader.limit, 1.0)
+        sheets = [tokenised(texts, encoder) for texts in ([lesson.example for lesson in pool], exam)]
+        what = material(pool, sheets[0], sheets[1], lab)
+        schedule = Schedule(
+            learning_rate=self.learning_rate,
+            batch_size=self.batch_size,
+            epochs=self.epochs,
+            warmup=self.warmup,
+            weight_decay=self.weight_decay,
+            clip=self.clip,
+            precision=self.precision,
+            dropout=self.dropout > 0,
+        )
+        return teach(reader.cohort, what, courses, lab, schedule, reader.together(len(courses)))
+
+
+class _Reader:
+    """The loaded encoder, from which every student is a copy."""
+
+    def __init__(self, student: Transformer, lab: TaskSetup) -> None:
+        self.student, self.lab = student, lab
+        self.encoder, self.tokenizer = load_encoder(student.model, student.dropout)
+        self.limit = length_limit(self.encoder, self.tokenizer, student.max_length)
+        layers = int(self.encoder.config.num_hidden_layers)
+        if not -layers <= student.layer < layers:
+            raise ParameterError(
+                f"layer of transformer must be {-layers} to {layers - 1} for this encoder, got {student.layer}"
+            )
+        self.layer = student.layer % layers
+        self.glances = use_attention_tap(self.encoder)
+        self.typed = "token_type_ids" in self.tokenizer.model_input_names
+        words = self.encoder.get_input_embeddings()
+        self.shared: tuple[nn.Module, ...] = () if student.train_embeddings else (words,)
+        if not student.train_embeddings:
+            words.requires_grad_(False)
+
+    def together(self, courses: int) -> int:
+        """How many students train at once: one where the encoder cannot be stacked."""
+        narrow = self.encoder.config.hidden_size <= NARROW
+        usual = (CPU_TOGETHER if narrow else 1) if self.lab.device == "cpu" else GPU_TOGETHER
+        asked = self.lab.together or usual
+        if asked == 1 or courses == 1:
+            return 1
+        try:
+            check_stackable(self.encoder, _probe(self.encoder, self.typed), self.shared)
+        except CapabilityError:
+            return 1
+        return asked
+
+    def cohort(self, seeds: Sequence[int]) -> Cohort:
+        """Untrained students."""
+        size = len(seeds)
+        encoder = copy.deepcopy(self.encoder) if size == 1 else stacked(self.encoder, size, self.shared)
+        width = int(self.encoder.config.hidden_size)
+        outputs = {"classes": self.lab.outputs, "number": 1, "span": 2}[self.lab.task]
+        return _Transformers(encoder, StackedLinear.drawn(seeds, width, outputs, HEAD_SPREAD), self)
+
+
+class _Transformers(Cohort):
+    """Encoders of several students as one, and their answers' layers."""
+
+    def __init__(self, encoder: nn.Module, head: StackedLinear, reader: _Reader) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.head = head
+        self.size, self.width = head.weight.shape[:2]
+        self.typed, self.glances, self.layer = reader.typed, reader.glances, reader.layer
+        self.task, self.student = reader.lab.task, reader.student
+
+    def read(self, batch: Batch, look: AttentionView | None = None) -> CohortOutput:
+        """Answers, states and, where asked, one layer's attention."""
+        inputs = {"input_ids": batch.ids.flatten(0, 1), "attention_mask": batch.mask.flatten(0, 1).long()}
+        if self.typed:
+            inputs["token_type_ids"] = batch.types.flatten(0, 1)
+        states, attention = self._encoded(inputs, look)
+        states = states.view(self.size, -1, *states.shape[1:])  # (S, B, L, D)
+        if self.task == "span":
+            answers = self.head(states)
+        else:
+            answers = self.head(self._pooled(states, batch.mask))
+            answers = answers[..., 0] if self.task == "number" else answers
+        if attention is not None:
+            attention = attention.view(self.size, -1, *attention.shape[1:])
+            attention = attention if look == "matrix" else self._row(attention, batch.mask)
+        return CohortOutput(answers, states, attention)
+
+    def _encoded(self, inputs: dict[str, Tensor], look: AttentionView | None) -> tuple[Tensor, Tensor | None]:
+        """States (rows, L, D), and attention (rows, 1 or L, L) where it is looked at."""
+        if look is None:
+            return self.encoder(**inputs).last_hidden_state, None
+        if self.glances:
+            first = look == "row" and self.student.rows == "first"
+            with tapped_attention(self.layer, "first" if first else "all") as glance:
+                states = self.encoder(**inputs).last_hidden_state
+            return states, glance.seen
+        found = self.encoder(**inputs, output_attentions=True)
+        maps = found.attentions[self.layer]
+        if maps.shape[-2:] != (inputs["input_ids"].shape[1],) * 2:
+            raise CapabilityError(f"{type(self.encoder).__name__} does not show attention from each token to each")
+        return found.last_hidden_state, maps.mean(1)
+
+    def _row(self, attention: Tensor, mask: Tensor) -> Tensor:
+        """(S, B, 1 or L, L) -> (S, B, L)."""
+        if self.student.rows == "first":
+            return attention[:, :, 0]
+        return _mean(attention, mask)
+
+    def _pooled(self, states: Tensor, mask: Tensor) -> Tensor:
+        """(S, B, L, D) -> (S, B, D)."""
+        return states[:, :, 0] if self.student.pooling == "first" else _mean(states, mask)
+
+
+def _mean(values: Tensor, mask: Tensor) -> Tensor:
+    """Mean over the tokens: (S, B, L, D), (S, B, L) -> (S, B, D)."""
+    there = mask[..., None].to(values.dtype)
+    return (values * there).sum(2) / there.sum(2)
+
+
+def load_encoder(name: str | None, dropout: float) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Encoder and tokenizer, from the embedded files, a directory or the Hub."""
+    from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+    place = embedded_path() if name is None else Path(name) if Path(name).is_dir() else name
+    try:
+        config = AutoConfig.from_pretrained(place)
+        for key, value in config.to_dict().items():
+            if "drop" in key and isinstance(value, float):
+                setattr(config, key, dropout)
+        tokenizer = AutoTokenizer.from_pretrained(place)
+        with quiet():
+            encoder = AutoModel.from_pretrained(place, config=config, dtype=torch.float32, use_safetensors=True)
+    except (OSError, ValueError, KeyError, ImportError) as problem:
+        said = next((line.strip() for line in str(problem).splitlines() if line.strip()), type(problem).__name__)
+        raise ModelError(
+            f"cannot load the student's encoder {name!r}: {said[:200]} (give a directory with config.json, a "
+            "tokenizer and safetensors, a Hub id, or leave model out for the embedded one)"
+        ) from problem
+    _check(name, encoder, tokenizer)
+    if getattr(encoder, "pooler", None) is not None:
+        encoder.pooler = None  # nothing reads it
+    return encoder.eval(), tokenizer
+
+
+def _check(name: str | None, encoder: Any, tokenizer: Any) -> None:
+    if not tokenizer.is_fast:
+        raise ModelError(f"{name!r} has no fast tokenizer, so hints in characters cannot reach its tokens")
+    if encoder.config.is_encoder_decoder:
+        raise ModelError(f"{name!r} is an encoder-decoder; a student must be an encoder")
+
+
+def length_limit(encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, asked: int) -> int:
+    """The smallest of the asked, the tokenizer's and the position table's limits."""
+    limits = [asked, tokenizer.model_max_length]
+    table = getattr(encoder.config, "max_position_embeddings", None)
+    if isinstance(table, int) and table > 0:
+        # RoBERTa and its kin count positions from behind the number of padding.
+        shifted = getattr(getattr(encoder, "embeddings", None), "padding_idx", None)
+        limits.append(table if shifted is None else table - shifted - 1)
+    return min(limits)
+
+
+def _probe(encoder: PreTrainedModel, typed: bool) -> dict[str, Tensor]:
+    """Four short rows of different length, on the encoder's device."""
+    ids = torch.arange(36).view(4, 9) % min(30, encoder.config.vocab_size - 10) + 10
+    mask = torch.arange(9) < torch.tensor([[9], [7], [9], [5]])
+    pad = encoder.config.pad_token_id
+    inputs = {"input_ids": ids.masked_fill(~mask, 0 if pad is None else pad), "attention_mask": mask.long()}
+    if typed:
+        inputs["token_type_ids"] = torch.zeros_like(ids)
+    return {name: value.to(encoder.device) for name, value in inputs.items()}

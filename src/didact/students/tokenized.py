@@ -1,0 +1,233 @@
+"""Texts as a student reads them, and what it is told about them carried over to its own tokens.
+
+Hints, links and answers are characters of the source; students of different kinds cut the same text differently. A
+position takes part in a phrase when it shares a character with it, so nothing depends on marks of a tokenizer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from didact.errors import InputError
+from didact.models.encoding import Encoder
+from didact.ops.units import TokenSpan, word_spans
+from didact.students.base import Hint, Ints, Lesson
+from didact.types import Example, Span
+
+PADDING, UNKNOWN, SEPARATOR = 0, 1, 2
+"""Numbers that a vocabulary of words keeps free."""
+
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class TokenizedTexts:
+    """Texts as numbers, padded at their ends.
+
+    Attributes:
+        ids: token numbers (texts, L).
+        types: segment numbers (texts, L).
+        lengths: tokens per text (texts,).
+        fields: which field a position belongs to (texts, L); -1 for special tokens and padding.
+        starts: its first character (texts, L).
+        ends: the character behind its last one (texts, L).
+    """
+
+    ids: Ints
+    types: Ints
+    lengths: Ints
+    fields: Ints
+    starts: Ints
+    ends: Ints
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def width(self) -> int:
+        """Tokens of the longest text."""
+        return int(self.ids.shape[1])
+
+    @cached_property
+    def text(self) -> Bools:
+        """Whether a position stands for characters of the source (texts, L)."""
+        return (self.fields >= 0) & (self.ends > self.starts)
+
+    def touched(self, row: int, spans: Sequence[Span]) -> Bools:
+        """Which positions of a text share a character with each span: (spans, L)."""
+        where = np.array([(span.field, span.start, span.end) for span in spans], dtype=np.int64).reshape(-1, 3, 1)
+        overlap = (self.starts[row] < where[:, 2]) & (self.ends[row] > where[:, 1])
+        found: Bools = overlap & (self.fields[row] == where[:, 0]) & self.text[row]
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class HintTable:
+    """All different hints of some courses on the student's positions; row 0 says nothing.
+
+    Attributes:
+        weights: (hints, L).
+        links: membership in the two phrases of each link (hints, K, 2, L); None where there are none.
+        rows: which row each lesson of each course has (courses, lessons).
+    """
+
+    weights: NDArray[np.float32]
+    links: Bools | None
+    rows: Ints
+
+
+class WordNumbers:
+    """Words and their numbers, in lower case.
+
+    Args:
+        words: the known ones, none twice.
+    """
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self.numbers = {word: number for number, word in enumerate(words, start=SEPARATOR + 1)}
+
+    @classmethod
+    def of(cls, examples: Iterable[Example], *, min_count: int, largest: int) -> WordNumbers:
+        """The words of some texts, the most frequent ones first; rarer ones than ``min_count`` stay unknown."""
+        counts = Counter(
+            text[span.start : span.end].lower()
+            for example in examples
+            for text in example.fields
+            for span in word_spans(text)
+        )
+        ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        return cls(word for word, count in ranked[:largest] if count >= min_count)
+
+    def __len__(self) -> int:
+        return len(self.numbers) + SEPARATOR + 1
+
+    def number(self, word: str) -> int:
+        """Number of a word."""
+        return self.numbers.get(word.lower(), UNKNOWN)
+
+
+def tokenised(examples: Sequence[Example], encoder: Encoder) -> TokenizedTexts:
+    """Texts as a tokenizer cuts them; what is longer than its limit is cut off."""
+    codes = encoder.encode(examples)
+    types = [np.zeros_like(code.ids) if code.types is None else code.types for code in codes]
+    filler = encoder.tokenizer.pad_token_id or 0
+    return _padded([code.ids for code in codes], types, [code.tokens for code in codes], filler)
+
+
+def worded(examples: Sequence[Example], vocabulary: WordNumbers, max_length: int) -> TokenizedTexts:
+    """Texts as words of a vocabulary; a separator stands before the second text of a pair."""
+    ids, types, tokens = [], [], []
+    for example in examples:
+        numbers: list[int] = []
+        spans: list[TokenSpan | None] = []
+        for field, text in enumerate(example.fields):
+            if field:
+                numbers.append(SEPARATOR)
+                spans.append(None)
+            words = word_spans(text, field)
+            numbers += [vocabulary.number(text[word.start : word.end]) for word in words]
+            spans += [(field, word.start, word.end) for word in words]
+        kept = slice(0, max_length)
+        ids.append(np.array(numbers[kept] or [UNKNOWN], dtype=np.int64))
+        tokens.append(tuple(spans[kept] or [None]))
+        types.append(np.array([0 if span is None else span[0] for span in tokens[-1]], dtype=np.int64))
+    return _padded(ids, types, tokens)
+
+
+def hint_table(sheets: TokenizedTexts, lessons: Sequence[Ints], hints: Sequence[Sequence[Hint | None]]) -> HintTable:
+    """Hints of courses of equal length on the positions of the texts that they are about.
+
+    A position takes the largest weight of the spans that it shares a character with: a set stays a set, whichever
+    tokens the student has. A hint given to several students stands in the table once.
+    """
+    known: dict[tuple[int, int], int] = {}
+    weights = [np.zeros(sheets.width, dtype=np.float32)]
+    links: list[Bools] = [np.zeros((0, 2, sheets.width), dtype=bool)]
+    rows = np.zeros((len(lessons), len(lessons[0])), dtype=np.int64)
+    for course, (places, told) in enumerate(zip(lessons, hints, strict=True)):
+        for lesson, (place, hint) in enumerate(zip(places, told, strict=True)):
+            if hint is None:
+                continue
+            key = (int(place), id(hint))
+            if key not in known:
+                known[key] = len(weights)
+                weights.append(hint_weights(sheets, int(place), hint))
+                links.append(_linked(sheets, int(place), hint))
+            rows[course, lesson] = known[key]
+    return HintTable(np.stack(weights), _stacked_links(links), rows)
+
+
+def hint_weights(sheets: TokenizedTexts, row: int, hint: Hint) -> NDArray[np.float32]:
+    """A hint's weights on the positions of a text (L,)."""
+    said = np.flatnonzero(np.asarray(hint.weights) > 0)
+    found = np.zeros(sheets.width, dtype=np.float32)
+    if len(said):
+        touched = sheets.touched(row, [hint.spans[number] for number in said])
+        found[:] = np.where(touched, np.asarray(hint.weights)[said][:, None], 0.0).max(0)
+    return found
+
+
+def answer_positions(sheets: TokenizedTexts, lessons: Sequence[Lesson]) -> Ints:
+    """First and last position of each answer (lessons, 2); -1 where the length limit cut some of it off."""
+    found = np.full((len(lessons), 2), -1, dtype=np.int64)
+    for row, lesson in enumerate(lessons):
+        given = lesson.answer
+        span = given[0] if isinstance(given, Sequence) and given else given  # one of several to learn from
+        if not isinstance(span, Span):
+            raise InputError(f"lesson {row} (from 0) has the answer {given!r}; an answer in a passage must be a Span")
+        if not 0 <= span.field < len(lesson.example.fields):
+            raise InputError(f"the answer of lesson {row} (from 0) lies in field {span.field}, which it does not have")
+        places = np.flatnonzero(sheets.touched(row, [span])[0])
+        text = lesson.example.fields[span.field]
+        behind = len(text[: span.end].rstrip())  # blanks have no token of their own
+        if len(places) and sheets.ends[row, places[-1]] >= behind:
+            found[row] = places[0], places[-1]
+    return found
+
+
+def answer_characters(sheets: TokenizedTexts, positions: Ints) -> Ints:
+    """First and last character of answers given as first and last position: (texts, 2)."""
+    rows = np.arange(len(positions))
+    return np.stack([sheets.starts[rows, positions[:, 0]], sheets.ends[rows, positions[:, 1]] - 1], 1)
+
+
+def _padded(
+    ids: Sequence[Any], types: Sequence[Any], tokens: Sequence[Sequence[TokenSpan | None]], filler: int = PADDING
+) -> TokenizedTexts:
+    lengths = np.array([len(row) for row in ids], dtype=np.int64)
+    shape = (len(ids), int(lengths.max(initial=1)))
+    made = {name: np.zeros(shape, dtype=np.int64) for name in ("ids", "types", "starts", "ends")}
+    made["ids"] += filler
+    fields = np.full(shape, -1, dtype=np.int64)
+    for row, (numbers, segments, spans) in enumerate(zip(ids, types, tokens, strict=True)):
+        made["ids"][row, : len(numbers)] = numbers
+        made["types"][row, : len(numbers)] = segments
+        where = np.array([(-1, 0, 0) if span is None else span for span in spans], dtype=np.int64)
+        fields[row, : len(numbers)] = where[:, 0]
+        made["starts"][row, : len(numbers)] = where[:, 1]
+        made["ends"][row, : len(numbers)] = where[:, 2]
+    return TokenizedTexts(lengths=lengths, fields=fields, **made)
+
+
+def _linked(sheets: TokenizedTexts, row: int, hint: Hint) -> Bools:
+    """Membership in both phrases (K, 2, L) of the links of which something is left on both sides."""
+    found = [sheets.touched(row, link) for link in hint.links]
+    kept = [pair for pair in found if pair.any(1).all()]
+    return np.stack(kept) if kept else np.zeros((0, 2, sheets.width), dtype=bool)
+
+
+def _stacked_links(links: Sequence[Bools]) -> Bools | None:
+    most = max(len(link) for link in links)
+    if not most:
+        return None
+    made = np.zeros((len(links), most, *links[0].shape[1:]), dtype=bool)
+    for row, link in zip(made, links, strict=True):
+        row[: len(link)] = link
+    return made

@@ -1,0 +1,449 @@
+"""The L2E paper's tables: published numbers, the paper's way of grading, and what was measured beside."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from didact.cli import main
+from didact.errors import FormatError, InputError, MismatchError, ModelError, ParameterError
+from didact.experiments.distillation import grading
+from didact.experiments.distillation.fidelity import fidelity
+from didact.experiments.distillation.recipe import Study, learned_label
+from didact.experiments.distillation.steps import LABELS, Desk, run
+from didact.experiments.distillation.summary import gather, means, versus
+from didact.experiments.papers import l2e
+from didact.experiments.papers.l2e_published import TABLES
+from didact.models.load import load_model
+from didact.store import files
+from didact.store import records as record_store
+from didact.trained.explainer import LearnedExplainer
+from didact.types import Example, Explanation, Prediction, Record, Span, Target, Units
+
+RECIPES = Path(__file__).resolve().parents[2] / "recipes" / "l2e"
+
+STUDY = """
+initialisations = 2
+chunk = 4
+teachers = [{ method = "occlusion" }, { method = "gradient_x_input", label = "gradient" }]
+
+[more]
+occlusion = [["words", "signed_ranking"]]
+
+[model]
+source = "default"
+
+[data]
+train = { source = "corpus", limit = 8, seed = 1 }
+validation = { source = "corpus", limit = 4, seed = 2 }
+test = { source = "corpus", limit = 6, seed = 3 }
+
+[network]
+width = 8
+heads = 2
+blocks = 1
+
+[training]
+epochs = 1
+"""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a tiny study and its records."""
+    folder = tmp_path_factory.mktemp("study")
+    recipe = folder / "sst2.toml"
+    recipe.write_text(STUDY, encoding="utf-8")
+    table = run(Study.from_toml(recipe), folder / "work", device="cpu")
+    record_store.write(folder / "records-sst2.parquet", table)
+    return folder
+
+
+def test_every_published_row_fills_its_columns() -> None:
+    for table in TABLES.values():
+        for teacher, lines in table.rows.items():
+            for who, cells in lines.items():
+                assert len(cells) == len(table.columns), (table.number, teacher, who)
+    assert set(TABLES) == {1, 2, 3, 4, 5, 7, 8, 9}
+    assert TABLES[3].rows["lime"]["L2E"][0] == (12.44, 1.94)
+    assert TABLES[2].rows["occlusion"]["A"][2] is None
+
+
+def test_recipes_can_be_read_and_cover_the_papers_tables_and_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DIDACT_SHARED", "/nowhere")
+    studies = [Study.from_toml(path) for path in sorted(RECIPES.glob("*.toml"))]
+    assert {number for study in studies for number in study.tables} == set(TABLES)
+    assert {number for study in studies for number in study.figures} == {3, 4, 5, 6}
+    assert all(Desk(study, Path("unused")).explainer(one.label) for study in studies for one in study.teachers[:1])
+
+
+def test_a_study_measures_teachers_and_learned_explainers(finished: Path) -> None:
+    grades = gather(record_store.read(finished / "records-sst2.parquet"))
+    kinds = {"occlusion", "abs(occlusion)", "gradient", "abs(gradient)", "random"}
+    kinds |= {learned_label("tokens", s, t) for s in ("labelling", "ranking") for t in ("occlusion", "gradient")}
+    assert set(grades["log_odds_difference"]) == kinds | {"l2e_words signed_ranking(occlusion)"}
+    assert {len(values) for values in grades["log_odds_difference"].values()} == {6}
+    assert set(grades[grading.POSITIVE]) <= kinds
+    assert (grades["forwards"]["occlusion"] > 1).all()
+    assert (grades["forwards"]["l2e labelling(occlusion)"] == 0).all()
+
+
+def test_a_study_that_was_stopped_explains_nothing_again(finished: Path) -> None:
+    desk = Desk(Study.from_toml(finished / "sst2.toml"), finished / "work", "cpu")
+    before = {path: path.stat().st_mtime_ns for path in (finished / "work" / "parts").rglob("*.parquet")}
+    desk.label("occlusion", "train", 0)
+    assert {path: path.stat().st_mtime_ns for path in (finished / "work" / "parts").rglob("*.parquet")} == before
+    saved = LearnedExplainer.from_pretrained(desk.explainer_path("l2e ranking(occlusion)", 1), device="cpu")
+    assert saved.about.teacher == "occlusion"
+
+
+def test_an_encoder_of_its_own_says_which_texts_are_similar(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "sst2.toml"
+    path.write_text('encoder = "$ENCODERS/tiny"\n' + STUDY, encoding="utf-8")
+    desk = Desk(Study.from_toml(path), finished / "work", "cpu")
+    with pytest.raises(InputError, match=r"'\$ENCODERS/tiny' names an environment variable that is not set"):
+        desk.grade_teacher("occlusion")
+    monkeypatch.setenv("ENCODERS", str(tmp_path))
+    with pytest.raises(ModelError, match=f"cannot load the encoder '{tmp_path}/tiny'"):
+        desk.grade_teacher("occlusion")
+
+
+@pytest.mark.parametrize("changed", ["limit = 6, seed = 9", "limit = 5, seed = 3"])
+def test_labels_of_other_texts_are_refused(changed: str, finished: Path, tmp_path: Path) -> None:
+    path = tmp_path / "sst2.toml"
+    path.write_text(STUDY.replace("limit = 6, seed = 3", changed), encoding="utf-8")
+    with pytest.raises(MismatchError, match="label the texts again"):
+        Desk(Study.from_toml(path), finished / "work", "cpu").labels("occlusion", "test")
+
+
+def test_fidelity_of_a_learned_explainer(finished: Path) -> None:
+    desk = Desk(Study.from_toml(finished / "sst2.toml"), finished / "work", "cpu")
+    explainer = LearnedExplainer.from_pretrained(desk.explainer_path("l2e ranking(occlusion)", 0), device="cpu")
+    found = fidelity(desk.model, explainer, desk.labels("occlusion", "test"), training_seconds=10.0)
+    assert found.texts == 6
+    assert found.teacher == "occlusion"
+    assert -1 <= found.close["spearman"].mean <= 1
+    # The student learnt sizes, so its row is beside the teacher's sizes: the records' row of abs(occlusion).
+    grades = gather(record_store.read(finished / "records-sst2.parquet"))
+    assert found.kept[0].teacher == pytest.approx(grades["log_odds_difference"]["abs(occlusion)"].mean())
+    assert found.speed_up == pytest.approx((found.teacher_seconds or 0) / (found.own_seconds or 1))
+    told = found.markdown()
+    assert "6 texts" in told
+    assert "| faithfulness kept |" in told
+    assert found.to_dict()["break_even"] == found.break_even
+    with pytest.raises(InputError, match="at least one held-out text"):
+        fidelity(desk.model, explainer, [])
+
+
+def test_tables_show_measured_beside_published(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "l2e", "--table", "9", "--results", str(finished)]) == 0
+    shown = capsys.readouterr().out
+    grades = gather(record_store.read(finished / "records-sst2.parquet"))
+    row = next(line for line in shown.splitlines() if line.startswith("| occlusion | A |"))
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells[4] == "4.84 ± 0.86"  # SST-2, paper
+    assert cells[5].startswith(f"**{grades['log_odds_difference']['occlusion'].mean():.2f} ± ")
+    assert cells[3] == cells[7] == "–"  # News and CoLA were not measured
+    assert "cola: nothing was measured" in shown
+    assert main(["reproduce", "l2e", "--results", str(finished)]) == 0
+    assert "## Figure 3" in capsys.readouterr().out
+
+
+def test_the_results_in_the_documentation_are_shown_with_their_texts(capsys: pytest.CaptureFixture[str]) -> None:
+    results = Path(__file__).parents[2] / "docs" / "results" / "l2e"
+    assert main(["reproduce", "l2e", "--table", "3", "--results", str(results)]) == 0
+    shown = capsys.readouterr().out
+    assert "sst2: minilm-sst2; texts: all + all + 36000 train, 872 validation, 1821 test" in shown
+    for learnt in ("lime 10000", "lime 79233"):  # texts of the news and of the films
+        assert learnt in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--table", "6"], "table 6 cannot be reproduced"),
+        (["--figure", "7"], "figure 7 cannot be reproduced"),
+        (["--results", "no-such-folder"], "there is no folder"),
+        (["--recipe", "none.toml"], "name one with --out"),
+        (["--recipe", "none.toml", "--out", "x"], "there is no recipe none.toml"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", "l2e", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_without_results_the_paper_stands_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = l2e.table(3, l2e.read())
+    assert "8.24 ± 1.3" in shown
+    assert "**" not in shown
+    assert "sst2: nothing was measured" in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("tutors = []", "unknown entry 'tutors'"),
+        ("chunk = 3", "model, data, teachers, data.train, data.validation, data.test must be given"),
+        (STUDY.replace("initialisations = 2", 'signals = ["rankin"]'), "unknown signal 'rankin'"),
+    ],
+)
+def test_wrong_study_files_are_named(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "wrong.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(FormatError, match=message):
+        Study.from_toml(path)
+
+
+def explained(scores: tuple[float, ...], *, signed: bool = True) -> Explanation:
+    example = Example("a b c d")
+    units = Units(example, "word", tuple(Span(2 * i, 2 * i + 1) for i in range(4)))
+    prediction = Prediction(("no", "yes"), (0.0, 2.0), (0.119, 0.881))
+    return Explanation("made", units, scores, Target(1, "yes"), prediction, signed=signed)
+
+
+class Sum:
+    """A model whose "yes" is the sum of the kept words' weights."""
+
+    scales = ("logit",)
+    labels = ("no", "yes")
+    default_absence = "mask"
+    weights = np.array([3.0, -1.0, 0.5, -0.5])
+
+    def score(
+        self, units: list[Units], targets: list[Target], keep: list[np.ndarray], absence: str
+    ) -> list[np.ndarray]:
+        return [(rows @ self.weights) * target.index for rows, target in zip(keep, targets, strict=True)]
+
+
+def test_labelled_words_are_masked_by_hand() -> None:
+    learned, teacher = explained((2.0, -1.0, 1.0, 0.0)), explained((3.0, -0.5, -0.1, 1.0))
+    assert grading.labels(learned).tolist() == [2, -1, 1, 0]  # 2 lies above the mean 1.5 of the positive ones
+    assert grading.labels(learned, high=0.9).tolist() == [2, -2, 2, 0]
+    assert grading.labels(learned, high=2.0).tolist() == [1, -1, 1, 0]
+    found = grading.labelled(Sum(), [teacher], [learned], high=1.5)  # type: ignore[arg-type]
+    # L2E masks a and c: "yes" falls from 2 to 2 - 3.5; the teacher's two top words are a and d: from 2 to 2 - 2.5.
+    theirs, own = found[grading.POSITIVE]
+    assert own.tolist() == [pytest.approx(3.5)]
+    assert theirs.tolist() == [pytest.approx(2.5)]
+    # One negative word: b for both, with which "yes" rises by 1.
+    assert [values.tolist() for values in found[grading.NEGATIVE]] == [[pytest.approx(-1.0)], [pytest.approx(-1.0)]]
+    # From the only high word, a, the model still says yes (3 > 0), as for the whole text.
+    assert [values.tolist() for values in found[grading.LABELLED_AGREEMENT]] == [[1.0], [1.0]]
+
+
+def test_texts_without_a_choice_are_left_out() -> None:
+    everything, nothing = explained((2.0, 1.0, 1.0, 1.0)), explained((-2.0, -1.0, -1.0, -1.0))
+    found = grading.labelled(Sum(), [everything] * 2, [everything, nothing], high=None)  # type: ignore[arg-type]
+    assert np.isnan(found[grading.POSITIVE][1]).all()
+
+
+def test_scores_without_sign_have_high_words_only() -> None:
+    # mean 1, deviation sqrt(3): high from 2.73 on
+    assert grading.labels(explained((4.0, 0.0, 0.0, 0.0), signed=False)).tolist() == [2, 0, 0, 0]
+
+
+def test_learned_beside_teacher() -> None:
+    def rows(name: str, seed: int, values: list[float]) -> list[Record]:
+        return [Record(name, "m", seed, "", "x", "", str(i), v, "f", "d", "") for i, v in enumerate(values)]
+
+    table = record_store.to_table(
+        [
+            *rows("lime", 0, [1.0] * 6),
+            *rows("abs(lime)", 0, [2.0] * 6),
+            *rows("l2e ranking(lime)", 0, [3.0] * 6),
+            *rows("l2e ranking(lime)", 1, [5.0] * 6),
+        ]
+    )
+    grades = gather(table)
+    assert means(grades)["l2e ranking(lime)"]["x"] == [4.0, 0.0, 6]  # the mean of both seeds on each text
+    first, second = versus(grades)
+    assert (first.teacher, first.ratio, first.p) == ("lime", 4.0, 0.03125)  # all six larger: 2 / 2^6
+    assert (second.teacher, second.ratio) == ("abs(lime)", 2.0)
+    assert first.adjusted == 0.0625
+
+
+def test_rationales_count_for_rightly_classified_texts_of_their_label() -> None:
+    right = Example("a b c d", label="yes", rationale=(Span(0, 1),))
+    wrong = Example("a b c d", label="no", rationale=(Span(0, 1),))
+    made = []
+    for example in (right, wrong):
+        one = explained((4.0, 3.0, 2.0, 1.0))
+        units = Units(example, "word", one.units.spans)
+        made.append(Explanation("made", units, one.scores, one.target, one.prediction))
+    found = grading.rationales(made)
+    # 30 % of four words are two, a and b, of which a is marked.
+    assert found["rationale yes precision"][0] == 0.5
+    assert found["rationale yes recall"][0] == 1.0
+    assert np.isnan(found["rationale yes precision"][1])
+
+
+def test_an_unknown_table_is_refused() -> None:
+    with pytest.raises(ParameterError, match="there are 1, 2, 3, 4, 5, 7, 8, 9"):
+        l2e.table(6, l2e.Results(None))
+
+
+def test_the_embedded_models_tokens_have_inherited_embeddings() -> None:
+    from didact.models.text import TextModel
+    from didact.trained.shapes.scorer import Scorer, ScorerConfig
+
+    model = load_model("default", device="cpu")
+    assert isinstance(model, TextModel)
+    config = ScorerConfig(labels=model.labels, width=64, reading="tokens")
+    scorer = Scorer.for_texts(model.units([Example("good")]), config, tokenizer=model.tokenizer)
+    scorer.inherit(model.hf.get_input_embeddings().weight)
+    table = scorer.embedding.weight.detach().numpy()[2 : 2 + len(model.tokenizer)]
+    near, far = (
+        [float(np.dot(*(table[model.tokenizer.convert_tokens_to_ids(word)] for word in pair)))]
+        for pair in (("good", "great"), ("good", "terrible"))
+    )
+    assert near > far
+
+
+def test_labels_of_an_earlier_run_are_taken_and_only_the_missing_ones_made(tmp_path: Path) -> None:
+    recipe = tmp_path / "few.toml"
+    recipe.write_text(STUDY, encoding="utf-8")
+    few = Desk(Study.from_toml(recipe).limited(train=4), tmp_path / "few", "cpu")
+    for split, start in few.chunks("occlusion"):
+        few.label("occlusion", split, start)
+    assert few.gather("occlusion") == {"train": 4, "validation": 4, "test": 6}
+
+    more = Desk(Study.from_toml(recipe), tmp_path / "more", "cpu")
+    more.take(files.read(few.labels_path("occlusion")))
+    assert list(more.missing("occlusion")) == [("train", 4)]  # of 8 texts the first 4 are known
+    more.label("occlusion", "train", 4)
+    assert more.gather("occlusion")["train"] == 8
+    assert more.labels("occlusion", "train")[:4] == few.labels("occlusion", "train")
+
+
+def test_taken_labels_serve_whichever_split_their_texts_are_in(tmp_path: Path) -> None:
+    recipe = tmp_path / "few.toml"
+    recipe.write_text(STUDY, encoding="utf-8")
+    study = Study.from_toml(recipe)
+    first = Desk(study, tmp_path / "first", "cpu")
+    for split, start in first.chunks("occlusion"):
+        first.label("occlusion", split, start)
+    first.gather("occlusion")
+    second = Desk(dataclasses.replace(study, data={**study.data, "test": study.data["validation"]}), tmp_path, "cpu")
+    second.take(files.read(first.labels_path("occlusion")))
+    assert not list(second.missing("occlusion"))
+    assert second.gather("occlusion") == {"train": 8, "validation": 4, "test": 4}
+    assert second.labels("occlusion", "test") == first.labels("occlusion", "validation")
+
+
+def test_taken_labels_stay_with_their_texts_when_the_order_is_another(tmp_path: Path) -> None:
+    recipe = tmp_path / "other.toml"
+    recipe.write_text(STUDY, encoding="utf-8")
+    first = Desk(Study.from_toml(recipe), tmp_path / "first", "cpu")
+    for split, start in first.chunks("occlusion"):
+        first.label("occlusion", split, start)
+    first.gather("occlusion")
+    table = files.read(first.labels_path("occlusion")).to_pylist()
+    many = sum(row["split"] == "train" for row in table)
+    turned = [row | {"number": many - 1 - row["number"]} if row["split"] == "train" else row for row in table]
+    strange = turned[0] | {"text": "0" * 16}  # of a text that is none of these
+
+    second = Desk(Study.from_toml(recipe), tmp_path / "second", "cpu")
+    second.take(pa.Table.from_pylist([*turned, strange], LABELS))
+    assert not list(second.missing("occlusion"))
+    second.gather("occlusion")
+    assert second.labels("occlusion", "train") == first.labels("occlusion", "train")
+    lost = turned.pop()
+    second.take(pa.Table.from_pylist(turned, LABELS))
+    [(split, start)] = second.missing("occlusion")
+    assert split == lost["split"]
+    [made] = second.label("occlusion", split, start).values()  # the other texts of the chunk are known
+    assert made.example.fingerprint == lost["text"]
+
+
+def test_some_networks_may_be_trained_otherwise(tmp_path: Path) -> None:
+    recipe = tmp_path / "own.toml"
+    changes = """
+[[changes]]
+teacher = "occlusion"
+training = { epochs = 2 }
+
+[[changes]]
+signal = "ranking"
+network = { width = 16 }
+training = { epochs = 3 }
+texts = 5
+
+[[changes]]
+reading = "words"
+network = { width = 32 }
+"""
+    recipe.write_text(STUDY + changes, encoding="utf-8")
+    study = Study.from_toml(recipe)
+    found = {
+        (teacher, signal): (own["network"]["width"], own["training"]["epochs"], own["texts"])
+        for teacher in ("occlusion", "gradient")
+        for signal in ("labelling", "ranking")
+        for own in [study.settings(teacher, "tokens", signal)]
+    }
+    assert list(found.values()) == [(8, 2, None), (16, 3, 5), (8, 1, None), (16, 3, 5)]
+    assert study.settings("occlusion", "words", "ranking")["network"]["width"] == 32
+    desk = Desk(study, tmp_path / "work", "cpu")
+    for split, start in desk.chunks("occlusion"):
+        desk.label("occlusion", split, start)
+    desk.gather("occlusion")
+    facts = desk.learn("occlusion", "tokens", "ranking", 0)
+    assert (facts["epochs"], facts["texts"]) == (3, 5)
+    recipe.write_text(STUDY + changes.replace("signal =", "signals ="), encoding="utf-8")
+    with pytest.raises(FormatError, match="change 2: unknown key 'signals'"):
+        Study.from_toml(recipe)
+    for given, wrong in (
+        ('"words"', "reading 'wards'"),
+        ('"ranking"', "signal 'wards'"),
+        ('"occlusion"', "teacher 'wards'"),
+    ):
+        recipe.write_text(STUDY + changes.replace(given, '"wards"'), encoding="utf-8")
+        with pytest.raises(FormatError, match=f"unknown {wrong}"):
+            Study.from_toml(recipe)
+
+
+def test_a_split_may_have_several_sources_and_a_teacher_fewer_texts(tmp_path: Path) -> None:
+    both = '[{ source = "corpus", limit = 8, seed = 1 }, { source = "corpus", limit = 9, seed = 1, words = 16 }]'
+    recipe = tmp_path / "both.toml"
+    recipe.write_text(
+        STUDY.replace('{ source = "corpus", limit = 8, seed = 1 }', both).replace(
+            "[model]", "[texts]\nocclusion = 4\n[model]"
+        ),
+        encoding="utf-8",
+    )
+    desk = Desk(Study.from_toml(recipe), tmp_path / "work", "cpu")
+    texts = desk.texts("train")
+    assert len(texts) == len({one.text for one in texts}) > 8
+    assert all(len(one.text.split()) >= 16 for one in texts[8:])
+    assert [chunk for chunk in desk.chunks("occlusion") if chunk[0] == "train"] == [("train", 0)]
+    assert len([chunk for chunk in desk.chunks("gradient") if chunk[0] == "train"]) > 1
+
+
+def test_lines_are_texts_and_what_is_graded_is_not_learnt_from(tmp_path: Path) -> None:
+    reviews = [{"text": "one two three\n\nfour\n five six seven "}, {"text": "one two three\neight nine ten eleven"}]
+    graded = [{"text": "eight nine ten eleven"}, {"text": "twelve thirteen fourteen"}]
+    for name, rows in (("reviews", reviews), ("graded", graded)):
+        lines = "".join(json.dumps(row) + "\n" for row in rows)
+        (tmp_path / f"{name}.jsonl").write_text(lines, encoding="utf-8")
+    recipe = tmp_path / "lines.toml"
+    study = STUDY.replace(
+        '{ source = "corpus", limit = 8, seed = 1 }',
+        f'{{ source = "{tmp_path}/reviews.jsonl", lines = true, words = 3 }}',
+    ).replace('{ source = "corpus", limit = 6, seed = 3 }', f'{{ source = "{tmp_path}/graded.jsonl" }}')
+    recipe.write_text(study, encoding="utf-8")
+    desk = Desk(Study.from_toml(recipe), tmp_path / "work", "cpu")
+    assert [one.text for one in desk.texts("train")] == ["one two three", "five six seven"]
+    assert [one.text for one in desk.texts("test")] == [row["text"] for row in graded]
