@@ -23,7 +23,7 @@ from didact.api import list_methods, load_explainer, load_model
 from didact.data.corpus import generate
 from didact.protocols import Model
 from didact.provenance import versions
-from didact.types import Example, Span
+from didact.types import Example
 
 LONG = 250
 """Tokens of the long text, about."""
@@ -86,8 +86,7 @@ def long_text(model: Model) -> Example:
         if len(model.units([Example(text)], "token")[0]) >= LONG:
             break
         text = f"{text} {review.text}"
-    spans: tuple[Span, ...] | None = reviews[0].rationale
-    return Example(text, rationale=spans)
+    return Example(text, rationale=reviews[0].rationale)
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ def main() -> None:
 
 def measure(method: str, examples: list[Example]) -> dict[str, str | float]:
     """One row: mean AUC with a bootstrap interval, agreement of prediction and label, cost."""
-    found = load_explainer(method).explain(load_model(), examples, [example.label for example in examples])
+    found = load_explainer(method).explain(load_model(), examples, [str(example.label) for example in examples])
     areas = np.array([grade.value for grade in RationaleAuc().measure(Evidence(found))])
     low, high = interval(areas)
     return {

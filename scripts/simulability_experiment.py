@@ -299,7 +299,7 @@ def _distinct(examples: Sequence[Example]) -> list[Example]:
     """The first of every text, which is what ``collect`` explains."""
     found: dict[tuple[str, ...], Example] = {}
     for example in examples:
-        found.setdefault(example.fields, example)
+        found.setdefault(example.texts, example)
     return list(found.values())
 
 

@@ -102,11 +102,11 @@ def test_an_estimate_tells_the_cost_beforehand() -> None:
 def test_attributions_from_elsewhere_stand_beside_our_own() -> None:
     ours = didact.explain(TEXT, method="occlusion")
     arrays = {"spans": [(2, 7), (8, 17)], "scores": [0.25, 1.5], "method": "mine"}
-    found = didact.read_outside(arrays, TEXT, "default")
+    found = didact.import_attributions(arrays, TEXT, "default")
     assert isinstance(found, didact.Explanation)
     assert (found.method, found.prediction, found.target) == ("mine", ours.prediction, ours.target)
     assert found.units.texts == ("truly", "wonderful")
     assert found.units.positions == ours.units.positions[1:3]
     didact.show([ours, found])
     with pytest.raises(InputError, match="does not say what the model predicted"):
-        didact.read_outside(arrays, TEXT)
+        didact.import_attributions(arrays, TEXT)

@@ -5,10 +5,25 @@ import dataclasses
 import json
 import pickle
 
+import numpy as np
 import pytest
 
 from didact.errors import FormatError, InputError
-from didact.types import Card, Cost, Example, Explanation, Prediction, Span, Target, Units
+from didact.types import (
+    Box,
+    Card,
+    Cost,
+    Example,
+    Explanation,
+    Image,
+    Prediction,
+    Span,
+    Target,
+    Units,
+    overlap_matrix,
+    overlapping,
+    overlaps,
+)
 
 
 @pytest.fixture
@@ -111,3 +126,80 @@ def test_predictions_on_every_scale() -> None:
 def test_cards_are_plain_data() -> None:
     card = Card("x", "control", "s", "r", "c", needs=frozenset({"b", "a"}))
     assert json.loads(json.dumps(card.to_dict()))["needs"] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "shared"),
+    [
+        (Span(0, 4), Span(3, 6), True),
+        (Span(0, 4), Span(4, 6), False),
+        (Span(0, 4), Span(0, 4, 1), False),
+        (Box(0, 0, 4, 4), Box(3, 3, 9, 9), True),
+        (Box(0, 0, 4, 4), Box(4, 0, 8, 4), False),
+        (Box(0, 0, 4, 4), Box(0, 4, 4, 8), False),
+        (Box(0, 0, 4, 4), Box(0, 0, 4, 4, 1), False),
+    ],
+)
+def test_regions_overlap_where_they_share_a_character_or_a_pixel(one: Span, other: Span, shared: bool) -> None:
+    assert overlaps(one, other) is shared
+    assert overlaps(other, one) is shared
+
+
+def test_overlaps_of_many_regions() -> None:
+    words, marked = [Span(0, 2), Span(3, 5), Span(6, 8)], [Span(4, 7), Span(0, 8, 1)]
+    assert overlap_matrix(words, marked).tolist() == [[False, False], [True, False], [True, False]]
+    assert overlapping(words, marked).tolist() == [False, True, True]
+    assert overlapping(words, []).tolist() == [False, False, False]
+
+
+def picture(height: int = 4, width: int = 6) -> Image:
+    return Image(np.arange(height * width * 3, dtype=np.uint8).reshape(height, width, 3))
+
+
+def test_an_example_may_be_an_image() -> None:
+    example = Example.of(picture())
+    assert example == Example(picture())
+    assert example.fingerprint != Example(picture(6, 4)).fingerprint
+    assert Example.from_dict(json.loads(json.dumps(example.to_dict()))) == example
+    with pytest.raises(InputError, match="field 0 of this example is an image"):
+        _ = example.text
+
+
+def test_units_of_an_image_are_boxes() -> None:
+    units = Units(Example(picture()), "patch", (Box(0, 0, 3, 2), Box(3, 0, 6, 2)), ((1,), (2,)))
+    assert units.texts == ("0:0:3:2", "3:0:6:2")
+    assert Units.from_dict(json.loads(json.dumps(units.to_dict()))) == units
+    with pytest.raises(InputError, match="of an image"):
+        _ = units.spans
+    with pytest.raises(FormatError, match="of an image of 6 x 4 pixels"):
+        Units(units.example, "patch", (Box(0, 0, 7, 2),))
+    with pytest.raises(FormatError, match="a Span, which does not fit a Image"):
+        Units(units.example, "patch", (Span(0, 1),))
+
+
+@pytest.mark.parametrize("label", ["positive", 3, 0.73, Span(0, 4), (Span(0, 4), Span(5, 9))])
+def test_gold_answers_of_every_kind_survive_json(label: object) -> None:
+    example = Example("good film", label=label)  # type: ignore[arg-type]
+    found = Example.from_dict(json.loads(json.dumps(example.to_dict())))
+    assert found == example
+    assert type(found.label) is type(label)
+
+
+@pytest.mark.parametrize(
+    ("prediction", "kind", "answer"),
+    [
+        (Prediction(("no", "yes"), (0.0, 1.0), (0.3, 0.7)), "class", "yes"),
+        (Prediction(("score",), (0.73,)), "number", 0.73),
+        (Prediction(("answer",), (-0.2,), (), Span(3, 5, 1)), "span", Span(3, 5, 1)),
+        (Prediction(("answer",), (-0.2,), (), "a film"), "text", "a film"),
+    ],
+)
+def test_a_prediction_is_of_one_of_four_kinds(prediction: Prediction, kind: str, answer: object) -> None:
+    assert (prediction.kind, prediction.answer) == (kind, answer)
+    assert Prediction.from_dict(json.loads(json.dumps(prediction.to_dict()))) == prediction
+
+
+def test_units_written_by_older_versions_are_read(explanation: Explanation) -> None:
+    older = explanation.units.to_dict()
+    older["spans"] = older.pop("regions")
+    assert Units.from_dict(older) == explanation.units

@@ -21,7 +21,7 @@ from didact.protocols import DIFFERENTIABLE, ExampleLike, Explainer, Model, Targ
 from didact.render import notebook
 from didact.render.formats import render
 from didact.render.progress import ProgressBar
-from didact.types import Card, Estimate, Example, Explanation, Level, Prediction, Units
+from didact.types import Card, Estimate, Example, Explanation, Level, Prediction, Units, overlaps
 
 if TYPE_CHECKING:
     from didact.experiments.evaluation import Evaluation
@@ -144,7 +144,7 @@ def estimates(examples: Sequence[ExampleLike], model: Model, explainers: Sequenc
     found = []
     for explainer in explainers:
         check_needs(explainer.card, model)
-        level: Level = getattr(explainer, "level", "word")
+        level: Level | None = getattr(explainer, "level", None)
         units = words if level == "word" else model.units(given, level)
         found.append(forecast.estimate(model, units, explainer, pace))
     return found
@@ -423,11 +423,11 @@ def _placed(units: Units, model: Model) -> Units:
     positions = tuple(
         tuple(
             position
-            for token, places in zip(tokens.spans, tokens.positions, strict=True)
-            if token.field == unit.field and token.start < unit.end and unit.start < token.end
+            for token, places in zip(tokens.regions, tokens.positions, strict=True)
+            if overlaps(token, unit)
             for position in places
         )
-        for unit in units.spans
+        for unit in units.regions
     )
     return dataclasses.replace(units, positions=positions, truncated=tokens.truncated)
 

@@ -11,8 +11,10 @@ from didact.types import (
     Cost,
     Example,
     Explanation,
+    Field,
     Floats,
     Grade,
+    Image,
     JsonValue,
     Keep,
     Level,
@@ -31,7 +33,7 @@ ATTENTIVE = "attentive"
 LAYERED = "layered"
 HIDDEN = "hidden"
 
-ExampleLike = str | tuple[str, str] | Example
+ExampleLike = str | Image | tuple[Field, ...] | Example
 """What a user may pass as one thing to explain."""
 
 TargetLike = int | str | Target | None
@@ -50,6 +52,7 @@ class Model(Protocol):
     name: str
     labels: tuple[str, ...]
     scales: tuple[Scale, ...]
+    levels: tuple[Level, ...]
 
     @property
     def precision(self) -> float:
@@ -70,8 +73,8 @@ class Model(Protocol):
         """Hash of what decides its answers."""
         ...
 
-    def units(self, examples: Sequence[Example], level: Level = "word") -> list[Units]:
-        """The scored pieces of each example."""
+    def units(self, examples: Sequence[Example], level: Level | None = None) -> list[Units]:
+        """The scored pieces of each example; of the first level that it offers where none is given."""
         ...
 
     def predict(self, examples: Sequence[Example]) -> list[Prediction]:

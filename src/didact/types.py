@@ -5,10 +5,13 @@ Nothing here draws, saves or computes a score. Everything turns into JSON with `
 
 from __future__ import annotations
 
+import base64
+import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -20,14 +23,15 @@ from numpy.typing import NDArray
 from didact.errors import FormatError, InputError
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 Keep = NDArray[Any]
 """Keep masks of one example, shape (variants, units): boolean, or weights in [0, 1] for the blend operator."""
 
 Scale = Literal["logit", "log_probability", "probability"]
 SCALES: tuple[Scale, ...] = ("logit", "log_probability", "probability")
 
-Level = Literal["word", "token"]
-LEVELS: tuple[Level, ...] = ("word", "token")
+Level = str
+"""What a unit is, as the model offers it: "word" or "token" of a text, "patch" of an image."""
 
 JsonValue = str | int | float | bool | None
 
@@ -42,124 +46,287 @@ class Span:
 
 
 @dataclass(frozen=True)
+class Box:
+    """Pixels ``left`` to ``right`` and ``top`` to ``bottom`` (both exclusive) of one field, which is an image."""
+
+    left: int
+    top: int
+    right: int
+    bottom: int
+    field: int = 0
+
+
+Region = Span | Box
+"""A place in a field of an example; rationales, units and answers are made of regions."""
+
+
+def overlaps(one: Region, other: Region) -> bool:
+    """Whether two regions share a character or a pixel.
+
+    >>> overlaps(Span(0, 4), Span(3, 6)), overlaps(Span(0, 4), Span(4, 6)), overlaps(Span(0, 4), Span(0, 4, 1))
+    (True, False, False)
+    """
+    return bool(overlap_matrix([one], [other])[0, 0])
+
+
+def overlap_matrix(ones: Sequence[Region], others: Sequence[Region]) -> Bools:
+    """``overlaps`` for all pairs of two lists: (ones, others)."""
+    a, b = _bounds(ones)[:, None], _bounds(others)[None]
+    crossing = (a[..., 1::2] < b[..., 2::2]) & (b[..., 1::2] < a[..., 2::2])  # on either axis
+    found: Bools = (a[..., 0] == b[..., 0]) & crossing.all(-1)
+    return found
+
+
+def overlapping(regions: Sequence[Region], marked: Sequence[Region]) -> Bools:
+    """Per region whether it overlaps any of the marked ones."""
+    return np.asarray(overlap_matrix(regions, marked).any(axis=1), dtype=np.bool_)
+
+
+def _bounds(regions: Sequence[Region]) -> NDArray[np.int64]:
+    """Field, then begin and end on each of two axes: (regions, 5); a span is one high."""
+    rows = [
+        (one.field, one.start, one.end, 0, 1)
+        if isinstance(one, Span)
+        else (one.field, one.left, one.right, one.top, one.bottom)
+        for one in regions
+    ]
+    return np.array(rows, dtype=np.int64).reshape(-1, 5)
+
+
+@dataclass(frozen=True, eq=False)
+class Image:
+    """A picture: its pixels (height, width, 3) as bytes.
+
+    Two images are equal when their pixels are.
+    """
+
+    pixels: NDArray[np.uint8]
+
+    def __post_init__(self) -> None:
+        if self.pixels.dtype != np.uint8 or self.pixels.ndim != 3 or self.pixels.shape[2] != 3:
+            raise InputError(
+                f"an image must be bytes of shape (height, width, 3), got {self.pixels.dtype} {self.pixels.shape}"
+            )
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height."""
+        return int(self.pixels.shape[1]), int(self.pixels.shape[0])
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of the pixels, the same in every process."""
+        return hashlib.sha256(json.dumps(self.size).encode() + self.pixels.tobytes()).hexdigest()[:16]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Image) and self.fingerprint == other.fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values: the size, and the pixels compressed without loss."""
+        packed = base64.b64encode(zlib.compress(self.pixels.tobytes())).decode("ascii")
+        return {"size": list(self.size), "pixels": packed}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Image:
+        """Inverse of ``to_dict``."""
+        width, height = data["size"]
+        raw = zlib.decompress(base64.b64decode(data["pixels"]))
+        return cls(np.frombuffer(raw, dtype=np.uint8).reshape(height, width, 3))
+
+
+Field = str | Image
+"""What an example is made of: texts and images."""
+
+AnswerKind = Literal["class", "number", "span", "text"]
+"""What a model predicts, a person marks as right, or a student imitates."""
+ANSWER_KINDS: tuple[AnswerKind, ...] = ("class", "number", "span", "text")
+
+Answer = str | int | float | Span | tuple[Span, ...]
+"""One answer: a class by its name or number, a number, a span of a field (several where each is right), or a text."""
+
+
+@dataclass(frozen=True, init=False)
 class Example:
-    """One thing to explain: a text or a pair of texts, perhaps with a gold label and a human rationale.
+    """One thing to explain: a text, a pair of texts, an image, perhaps with a gold answer and a human rationale.
+
+    >>> Example("A dull plot.", label="negative").text
+    'A dull plot.'
+    >>> Example("Who wrote it?", "Mary Shelley wrote it.", label=Span(0, 12, 1)).text_pair
+    'Mary Shelley wrote it.'
 
     Attributes:
-        text: what is explained, or its first text.
-        text_pair: the second text of a pair.
-        label: the gold label.
+        fields: the texts and images, in the order in which regions count them.
+        label: the gold answer: a class by its name or number, a number, or a span (a tuple where each of several is
+            right).
         rationale: what people marked; () when they marked nothing, None when nobody was asked. Where several people
             marked, this is what they agree on (data read by didact: what at least half of them marked).
         id: a name for the example, for records.
         annotators: what each of several people marked; empty when there is only ``rationale``.
     """
 
-    text: str
-    text_pair: str | None = None
-    label: str | int | None = None
-    rationale: tuple[Span, ...] | None = None
-    id: str | None = None
-    annotators: tuple[tuple[Span, ...], ...] = ()
+    fields: tuple[Field, ...]
+    label: Answer | None
+    rationale: tuple[Region, ...] | None
+    id: str | None
+    annotators: tuple[tuple[Region, ...], ...]
+
+    def __init__(
+        self,
+        *given: Field | None,
+        fields: Sequence[Field] = (),
+        label: Answer | None = None,
+        rationale: Sequence[Region] | None = None,
+        id: str | None = None,
+        annotators: Sequence[Sequence[Region]] = (),
+    ) -> None:
+        taken = (*fields, *(one for one in given if one is not None))
+        values = {
+            "fields": taken,
+            "label": label,
+            "rationale": None if rationale is None else tuple(rationale),
+            "id": id,
+            "annotators": tuple(tuple(marked) for marked in annotators),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     @property
-    def fields(self) -> tuple[str, ...]:
-        """The texts in the order in which spans count them."""
-        return (self.text,) if self.text_pair is None else (self.text, self.text_pair)
+    def text(self) -> str:
+        """The first field, which must be a text."""
+        return self._text(0)
+
+    @property
+    def text_pair(self) -> str | None:
+        """The second field, where there is one; it must be a text."""
+        return self._text(1) if len(self.fields) > 1 else None
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All fields, which must be texts."""
+        return tuple(self._text(number) for number in range(len(self.fields)))
+
+    @property
+    def preview(self) -> str:
+        """The beginning of the first field, for messages."""
+        first = self.fields[0] if self.fields else ""
+        return f"{first!r:.60}" if isinstance(first, str) else f"an image of {first.size[0]} x {first.size[1]} pixels"
 
     @property
     def fingerprint(self) -> str:
         """Hash of what the model reads, the same in every process."""
-        return hashlib.sha256(json.dumps(self.fields).encode()).hexdigest()[:16]
+        plain = [one if isinstance(one, str) else {"image": one.fingerprint} for one in self.fields]
+        return hashlib.sha256(json.dumps(plain).encode()).hexdigest()[:16]
 
     @classmethod
-    def of(cls, given: str | tuple[str, str] | Example) -> Example:
+    def of(cls, given: str | Image | Sequence[Field] | Example) -> Example:
         """Turn what a user may pass into an example, refusing what cannot be explained."""
-        example = given if isinstance(given, Example) else cls(*given) if _is_pair(given) else cls(given)  # type: ignore[arg-type]
-        for text in example.fields:
-            if not isinstance(text, str):
-                raise InputError(f"a text must be a string, got {type(text).__name__}: {text!r:.80}")
-            if not text.strip():
+        example = given if isinstance(given, Example) else cls(*given) if _is_several(given) else cls(given)  # type: ignore[arg-type, misc]
+        if not example.fields:
+            raise InputError("an example needs at least one text or image, got none")
+        for one in example.fields:
+            if not isinstance(one, (str, Image)):
+                raise InputError(f"a text must be a string, got {type(one).__name__}: {one!r:.80}")
+            if isinstance(one, str) and not one.strip():
                 raise InputError("the text is empty or blank: there is nothing to explain; give at least one word")
         return example
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Plain JSON values; texts as ``text`` and ``text_pair``, all else as ``fields``."""
+        texts = all(isinstance(one, str) for one in self.fields) and len(self.fields) in (1, 2)
+        plain = [one if isinstance(one, str) else one.to_dict() for one in self.fields]
         return {
-            "text": self.text,
-            "text_pair": self.text_pair,
-            "label": self.label,
-            "rationale": None if self.rationale is None else _plain(self.rationale),
+            **({"text": plain[0], "text_pair": (*plain, None)[1]} if texts else {"fields": plain}),
+            "label": _plain_answer(self.label),
+            "rationale": None if self.rationale is None else plain_regions(self.rationale),
             "id": self.id,
-            "annotators": [_plain(spans) for spans in self.annotators],
+            "annotators": [plain_regions(marked) for marked in self.annotators],
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Example:
         """Inverse of ``to_dict``."""
-        spans = data.get("rationale")
-        rationale = None if spans is None else tuple(Span(*span) for span in spans)
-        annotators = tuple(tuple(Span(*span) for span in marked) for marked in data.get("annotators", ()))
-        return cls(data["text"], data.get("text_pair"), data.get("label"), rationale, data.get("id"), annotators)
+        given = data["fields"] if "fields" in data else [data["text"], data.get("text_pair")]
+        marked = data.get("rationale")
+        return cls(
+            *(one if isinstance(one, str) or one is None else Image.from_dict(one) for one in given),
+            label=_read_answer(data.get("label")),
+            rationale=None if marked is None else read_regions(marked),
+            id=data.get("id"),
+            annotators=[read_regions(one) for one in data.get("annotators", ())],
+        )
+
+    def _text(self, number: int) -> str:
+        found = self.fields[number]
+        if not isinstance(found, str):
+            raise InputError(f"field {number} of this example is an image, and a text is needed here")
+        return found
 
 
 @dataclass(frozen=True)
 class Units:
-    """What gets a score: the words or tokens of one example as one model sees them.
+    """What gets a score: the words, tokens or patches of one example as one model sees them.
 
-    Token positions that no unit covers (special tokens, padding) are always present and never scored, so a method
-    cannot score them by mistake.
+    Positions that no unit covers (special tokens, padding) are always present and never scored, so a method cannot
+    score them by mistake.
 
     Attributes:
         example: the example these units belong to.
-        level: "word" or "token".
-        spans: where each unit stands in the source.
-        positions: the token positions each unit covers; empty for a black box, which shows no tokens.
+        level: "word", "token", "patch": one of those that the model offers.
+        regions: where each unit stands in the source.
+        positions: the input positions each unit covers; empty for a black box, which shows none.
         truncated: share of the source's characters that the model's length limit cuts off.
     """
 
     example: Example
     level: Level
-    spans: tuple[Span, ...]
+    regions: tuple[Region, ...]
     positions: tuple[tuple[int, ...], ...] = ()
     truncated: float = 0.0
 
     def __post_init__(self) -> None:
-        sizes = [len(text) for text in self.example.fields]
-        for number, span in enumerate(self.spans):
-            if not 0 <= span.field < len(sizes):
-                raise FormatError(f"unit {number} lies in field {span.field}, but the example has {len(sizes)}")
-            if not 0 <= span.start <= span.end <= sizes[span.field]:
-                raise FormatError(
-                    f"unit {number} covers characters {span.start} to {span.end} of a text of {sizes[span.field]}"
-                )
+        for number, region in enumerate(self.regions):
+            if not 0 <= region.field < len(self.example.fields):
+                count = len(self.example.fields)
+                raise FormatError(f"unit {number} lies in field {region.field}, but the example has {count}")
+            _check_inside(number, region, self.example.fields[region.field])
 
     def __len__(self) -> int:
-        return len(self.spans)
+        return len(self.regions)
+
+    @cached_property
+    def spans(self) -> tuple[Span, ...]:
+        """The regions of units of text; refused where a unit is a part of an image."""
+        found = tuple(region for region in self.regions if isinstance(region, Span))
+        if len(found) != len(self.regions):
+            raise InputError(f"these units are {self.level}es of an image, and words or tokens are needed here")
+        return found
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
-        """The units as written in the source."""
+        """The units as written in the source; of an image, the corners of each box."""
         fields = self.example.fields
-        return tuple(fields[span.field][span.start : span.end] for span in self.spans)
+        return tuple(_shown(region, fields[region.field]) for region in self.regions)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
         return {
             "example": self.example.to_dict(),
             "level": self.level,
-            "spans": _plain(self.spans),
+            "regions": plain_regions(self.regions),
             "positions": [list(p) for p in self.positions],
             "truncated": self.truncated,
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Units:
-        """Inverse of ``to_dict``."""
+        """Inverse of ``to_dict``; regions of text may come under their older name ``spans``."""
         return cls(
             example=Example.from_dict(data["example"]),
             level=data["level"],
-            spans=tuple(Span(*span) for span in data["spans"]),
+            regions=read_regions(data["regions"] if "regions" in data else data["spans"]),
             positions=tuple(tuple(p) for p in data["positions"]),
             truncated=float(data["truncated"]),
         )
@@ -167,26 +334,45 @@ class Units:
 
 @dataclass(frozen=True)
 class Target:
-    """The one number explained: output ``index``, called ``label``, on a stated scale."""
+    """The one number explained, on a stated scale.
+
+    Attributes:
+        index: which output.
+        label: its name.
+        scale: of the number.
+        answer: the span or the text whose score is explained, where outputs are no classes.
+    """
 
     index: int
     label: str
     scale: Scale = "logit"
+    answer: Span | str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"index": self.index, "label": self.label, "scale": self.scale, **_optional_answer(self.answer)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Target:
+        """Inverse of ``to_dict``."""
+        return cls(**{**data, "answer": _read_answer(data.get("answer"))})
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What the model says about an example, from a plain forward pass.
+    """What the model answers for an example, from a plain forward pass.
 
     Attributes:
         labels: names of the outputs.
-        outputs: logits, or the regression output, or a black box's log-probabilities.
-        probabilities: one per label; empty for regression.
+        outputs: logits, the regression output, a black box's log-probabilities, or the score of the span or text.
+        probabilities: one per label; empty where the outputs are no classes.
+        extract: the predicted span of a field, or the generated text; None where the answer is a class or a number.
     """
 
     labels: tuple[str, ...]
     outputs: tuple[float, ...]
     probabilities: tuple[float, ...] = ()
+    extract: Span | str | None = None
 
     def __post_init__(self) -> None:
         if len(self.labels) != len(self.outputs) or len(self.probabilities) not in (0, len(self.outputs)):
@@ -206,16 +392,41 @@ class Prediction:
         return self.labels[self.index]
 
     @property
+    def kind(self) -> AnswerKind:
+        """What is predicted."""
+        if self.extract is not None:
+            return "span" if isinstance(self.extract, Span) else "text"
+        return "class" if self.probabilities else "number"
+
+    @property
+    def answer(self) -> Answer:
+        """The predicted class by its name, the number, the span or the text."""
+        if self.extract is not None:
+            return self.extract
+        return self.label if self.probabilities else self.outputs[0]
+
+    @property
     def is_regression(self) -> bool:
         """Whether the output is a number rather than a class."""
-        return not self.probabilities
+        return self.kind == "number"
 
     def value(self, target: Target) -> float:
         """The explained number, as the plain pass gives it."""
-        if target.scale == "logit" or self.is_regression:
+        if target.scale == "logit" or not self.probabilities:
             return self.outputs[target.index]
         probability = self.probabilities[target.index]
         return probability if target.scale == "probability" else math.log(max(probability, 1e-300))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        plain = {name: list(getattr(self, name)) for name in ("labels", "outputs", "probabilities")}
+        return plain | _optional_answer(self.extract, "extract")
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Prediction:
+        """Inverse of ``to_dict``."""
+        lists = {name: tuple(value) for name, value in data.items() if name != "extract"}
+        return cls(**lists, extract=_read_answer(data.get("extract")))  # type: ignore[arg-type] # no class, no number
 
 
 @dataclass(frozen=True)
@@ -335,8 +546,8 @@ class Explanation:
             "method": self.method,
             "units": self.units.to_dict(),
             "scores": list(self.scores),
-            "target": vars(self.target).copy(),
-            "prediction": {name: list(value) for name, value in vars(self.prediction).items()},
+            "target": self.target.to_dict(),
+            "prediction": self.prediction.to_dict(),
             "parameters": dict(self.parameters),
             "signed": self.signed,
             "cost": vars(self.cost).copy(),
@@ -354,8 +565,8 @@ class Explanation:
                 method=data["method"],
                 units=Units.from_dict(data["units"]),
                 scores=tuple(float(score) for score in data["scores"]),
-                target=Target(**data["target"]),
-                prediction=Prediction(**{name: tuple(value) for name, value in data["prediction"].items()}),
+                target=Target.from_dict(data["target"]),
+                prediction=Prediction.from_dict(data["prediction"]),
                 parameters=data["parameters"],
                 signed=data["signed"],
                 cost=Cost(**data["cost"]),
@@ -511,9 +722,56 @@ class Record:
     settings: str
 
 
-def _plain(spans: Sequence[Span]) -> list[list[int]]:
-    return [[span.start, span.end, span.field] for span in spans]
+def plain_regions(regions: Iterable[Region]) -> list[list[int]]:
+    """Regions as plain JSON values: three numbers for a span, five for a box; the field comes last."""
+    return [list(dataclasses.astuple(region)) for region in regions]
 
 
-def _is_pair(given: object) -> bool:
-    return isinstance(given, Sequence) and not isinstance(given, str) and len(given) == 2
+def read_regions(rows: Iterable[Sequence[int]]) -> tuple[Region, ...]:
+    """Inverse of ``plain_regions``."""
+    return tuple(Span(*row) if len(row) <= 3 else Box(*row) for row in rows)
+
+
+def _plain_answer(answer: Answer | None) -> Any:
+    """An answer as plain JSON values: a span as {"span": ...}, several as {"spans": ...}."""
+    if isinstance(answer, Span):
+        return {"span": plain_regions([answer])[0]}
+    return {"spans": plain_regions(answer)} if isinstance(answer, tuple) else answer
+
+
+def _read_answer(plain: Any) -> Answer | None:
+    if isinstance(plain, Mapping):
+        if "span" in plain:
+            return Span(*plain["span"])
+        return tuple(Span(*row) for row in plain["spans"])
+    found: Answer | None = plain
+    return found
+
+
+def _optional_answer(answer: Span | str | None, name: str = "answer") -> dict[str, Any]:
+    return {} if answer is None else {name: _plain_answer(answer)}
+
+
+def _check_inside(number: int, region: Region, source: Field) -> None:
+    """Refuse a region that lies outside of its field."""
+    if isinstance(region, Span) and isinstance(source, str):
+        if not 0 <= region.start <= region.end <= len(source):
+            raise FormatError(
+                f"unit {number} covers characters {region.start} to {region.end} of a text of {len(source)}"
+            )
+    elif isinstance(region, Box) and isinstance(source, Image):
+        width, height = source.size
+        if not (0 <= region.left <= region.right <= width and 0 <= region.top <= region.bottom <= height):
+            raise FormatError(f"unit {number} covers {region} of an image of {width} x {height} pixels")
+    else:
+        raise FormatError(f"unit {number} is a {type(region).__name__}, which does not fit a {type(source).__name__}")
+
+
+def _shown(region: Region, source: Field) -> str:
+    if isinstance(region, Span) and isinstance(source, str):
+        return source[region.start : region.end]
+    return ":".join(str(number) for number in dataclasses.astuple(region)[:-1])
+
+
+def _is_several(given: object) -> bool:
+    return isinstance(given, Sequence) and not isinstance(given, (str, bytes)) and len(given) in (1, 2)

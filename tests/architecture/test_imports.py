@@ -47,7 +47,7 @@ ROOMS = {
     "experiments": "ops stats render models data store attribution metrics students simulation study trained scale",
     "api": "stats render models data store attribution metrics trained experiments",
     "service": "ops stats render models data store attribution metrics study trained scale api",
-    "cli": "stats render models data store attribution metrics simulation study trained scale experiments api service",
+    "cli": "render models data store attribution metrics students simulation study trained scale experiments api service",
     "__main__": "cli",
     "__init__": "api",
 }

@@ -23,7 +23,7 @@ GOOD = {"text": "A dull plot.", "label": 0}
         ('{"text": 3}', "field 'text' must be text, got int 3"),
         ('{"text": " "}', "field 'text' is empty or blank"),
         ('{"text": "a", "text_pair": ["b"]}', "field 'text_pair' must be text, got list"),
-        ('{"text": "a", "label": 0.5}', r"field 'label' must be the name or the number of a class, got float 0.5"),
+        ('{"text": "a", "label": [0.5]}', r"field 'label' must be the name or the number of a class, or a finite"),
         ('{"text": "a", "id": {}}', "field 'id' must be text or a whole number, got dict"),
         ('{"text": "a b", "rationale": 3}', "field 'rationale': must be a list of .* got int"),
         ('{"text": "a b", "rationale": "because"}', "field 'rationale': must be .* got 'because'"),

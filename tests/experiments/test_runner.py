@@ -116,7 +116,7 @@ def test_another_model_or_text_shares_nothing(folder: Path, experiment: Experime
     with metered() as meter:
         run(other, tmp_path / "model", store=folder / "parts")
     assert meter.forwards > 0
-    texts = load_data([dataclasses.replace(one, text=one.text + " Really.") for one in experiment.data.examples])
+    texts = load_data([dataclasses.replace(one, fields=(one.text + " Really.",)) for one in experiment.data.examples])
     with metered() as meter:
         run(prepare(RECIPE, model=experiment.model, data=texts), tmp_path / "data", store=folder / "parts")
     assert meter.forwards > 0

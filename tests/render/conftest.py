@@ -32,7 +32,7 @@ def make() -> Make:
 
 
 def make_explanation(text: str = "A warm but slow film.", **given: object) -> Explanation:
-    example = Example(text, given.pop("pair", None), given.pop("label", None))
+    example = Example(text, given.pop("pair", None), label=given.pop("label", None))
     spans = given.pop("spans", None)
     if spans is None:
         spans = [

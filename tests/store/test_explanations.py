@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from didact.errors import FormatError, InputError
 from didact.store import explanations
-from didact.types import LEVELS, SCALES, Cost, Example, Explanation, Prediction, Span, Target, Units
+from didact.types import SCALES, Cost, Example, Explanation, Prediction, Span, Target, Units
 
 PROPERTY = settings(max_examples=40, deadline=None, derandomize=True)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -36,11 +36,14 @@ def any_explanation(draw: st.DrawFn) -> Explanation:
     fields = (text,) if pair is None else (text, pair)
     rationale = draw(st.none() | spans(fields))
     annotators = draw(st.lists(spans(fields), max_size=2).map(tuple))
-    example = Example(text, pair, draw(st.none() | TEXT | st.integers()), rationale, draw(st.none() | TEXT), annotators)
+    label = draw(
+        st.none() | TEXT | st.integers() | FINITE | spans(fields) | spans(fields).map(lambda s: s[0] if s else 1)
+    )
+    example = Example(text, pair, label=label, rationale=rationale, id=draw(st.none() | TEXT), annotators=annotators)
     where = draw(spans(fields))
     numbers = st.lists(st.integers(0, 600), max_size=3).map(tuple)
     positions = draw(st.just(()) | st.tuples(*[numbers] * len(where)))
-    units = Units(example, draw(st.sampled_from(LEVELS)), where, positions, draw(st.floats(0, 1)))
+    units = Units(example, draw(st.sampled_from(("word", "token"))), where, positions, draw(st.floats(0, 1)))
     classes = draw(st.integers(1, 3))
     outputs = draw(st.tuples(*[st.floats()] * classes))
     probabilities = draw(st.just(()) | st.tuples(*[st.floats()] * classes))
@@ -87,10 +90,10 @@ def test_every_explanation_comes_back_exactly(given: list[Explanation]) -> None:
 @pytest.mark.parametrize(
     ("kind", "names"),
     [
-        (Example, "text text_pair label rationale id annotators"),
-        (Units, "example level spans positions truncated"),
-        (Target, "index label scale"),
-        (Prediction, "labels outputs probabilities"),
+        (Example, "fields label rationale id annotators"),
+        (Units, "example level regions positions truncated"),
+        (Target, "index label scale answer"),
+        (Prediction, "labels outputs probabilities extract"),
         (Cost, "forwards backwards evaluated seconds"),
         (Explanation, "method units scores target prediction parameters signed cost details model versions errors"),
     ],

@@ -224,7 +224,7 @@ def test_explanations_of_another_model_are_refused_unless_forced(model: Model, t
 def test_other_units_are_refused(model: Model, tmp_path: Path) -> None:
     (one,) = Occlusion().explain(model, ["good food"])
     spans = (dataclasses.replace(one.units.spans[0], end=3), one.units.spans[1])
-    cut = dataclasses.replace(one, units=dataclasses.replace(one.units, spans=spans))
+    cut = dataclasses.replace(one, units=dataclasses.replace(one.units, regions=spans))
     (tmp_path / "a.jsonl").write_text(cut.to_json())
     with pytest.raises(FormatError, match=r"line 1: the scores belong to other words .*goo food instead of good food"):
         read_labels(tmp_path / "a.jsonl", model)

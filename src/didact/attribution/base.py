@@ -50,13 +50,13 @@ class Attribution(Configured, ABC):
     """Base of static methods; a subclass's dataclass fields are its parameters, recorded on every explanation.
 
     Args:
-        level: explain "word"s or "token"s.
+        level: what gets a score, such as "word" or "token"; the model's first level when not given.
         scale: explain the "logit", "log_probability" or "probability"; the model's first scale when not given.
     """
 
     card: ClassVar[Card]
 
-    level: Level = "word"
+    level: Level | None = None
     scale: Scale | None = None
 
     @abstractmethod
@@ -87,7 +87,11 @@ class Attribution(Configured, ABC):
     def _settled(self, model: Model) -> Self:
         """Fill in what was left to the model, so that explanations record what was really used."""
         own = {item.name for item in dataclasses.fields(self)}
-        defaults: dict[str, Any] = {"scale": model.scales[0], "absence": model.default_absence}
+        defaults: dict[str, Any] = {
+            "level": model.levels[0],
+            "scale": model.scales[0],
+            "absence": model.default_absence,
+        }
         left = {name: value for name, value in defaults.items() if name in own and getattr(self, name) is None}
         return dataclasses.replace(self, **left)
 

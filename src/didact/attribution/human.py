@@ -10,7 +10,7 @@ import numpy as np
 from didact.attribution.base import Attribution, Outcome, register
 from didact.errors import InputError
 from didact.protocols import Model
-from didact.types import Card, Cost, Floats, Target, Units
+from didact.types import Card, Cost, Floats, Target, Units, overlapping
 
 
 @register(
@@ -52,13 +52,7 @@ def _overlap(units: Units) -> Floats:
     if example.rationale is None:
         name = f"{example.id}: " if example.id is not None else ""
         raise InputError(
-            f"the example {name}{example.text!r:.60} has no human rationale; give one as Example(..., rationale=spans) "
+            f"the example {name}{example.preview} has no human rationale; give one as Example(..., rationale=spans) "
             "or in the field 'rationale' of a .jsonl file, or use another method"
         )
-    return np.array(
-        [
-            any(span.field == u.field and span.start < u.end and u.start < span.end for span in example.rationale)
-            for u in units.spans
-        ],
-        dtype=np.float64,
-    )
+    return np.asarray(overlapping(units.regions, example.rationale), dtype=np.float64)

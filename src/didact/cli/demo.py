@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> None:
     examples = generate(options.texts, seed=options.seed)
     model = load_model()
     print(f"Explaining {len(examples)} reviews by every method with the embedded model; about a minute.", flush=True)
-    columns = [compare(example, model, target=example.label) for example in examples]
+    columns = [compare(example, model, target=str(example.label)) for example in examples]
     if options.learn:
         for column, learned in zip(columns, _learned(examples, model, options), strict=True):
             column.append(learned)
@@ -63,7 +63,7 @@ def _learned(examples: list[Example], model: Model, options: argparse.Namespace)
     print(f"Teaching a network what occlusion says of {options.learn} other reviews; about half a minute.", flush=True)
     others = generate(options.learn, seed=options.seed + 1)
     explainer = train_l2e(others, model, "occlusion", out=options.out / "explainer")
-    return explainer.explain(model, examples, [example.label for example in examples])
+    return explainer.explain(model, examples, [str(example.label) for example in examples])
 
 
 def _print_truth(examples: list[Example], found: list[Explanation]) -> None:

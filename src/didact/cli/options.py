@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from didact.data.files import SUFFIXES, read_examples, read_lines
 from didact.errors import InputError, ParameterError
-from didact.types import LEVELS, SCALES, Example
+from didact.types import SCALES, Example
 
 if TYPE_CHECKING:
     from didact.experiments.recipe import Recipe
@@ -46,7 +46,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 def add_method(parser: argparse.ArgumentParser) -> None:
     """Settings that all methods have."""
     group = parser.add_argument_group("method")
-    group.add_argument("--level", choices=LEVELS, default="word", help="what gets a score (default: word)")
+    group.add_argument("--level", help="what gets a score: word or token (default: the model's first level, word)")
     group.add_argument("--scale", choices=SCALES, help="which number is explained (default: logit, if there is one)")
 
 

@@ -21,7 +21,7 @@ def align(example: Example, tokens: Sequence[str]) -> list[Span | None]:
     Case, accents and the usual marks (``##``, ``Ġ``, ``▁``) do not matter. Nothing but blanks may be skipped: a token
     that is not where it should be is an error, since a guess would put scores on the wrong words.
     """
-    fields = [_folded(text) for text in example.fields]
+    fields = [_folded(text) for text in example.texts]
     spans: list[Span | None] = []
     number, cursor = 0, 0
     for place, token in enumerate(tokens):
@@ -32,7 +32,7 @@ def align(example: Example, tokens: Sequence[str]) -> list[Span | None]:
             number, cursor = number + 1, 0
         found = _match(fields[number], cursor, token) if number < len(fields) else None
         if found is None:
-            rest = "" if number >= len(fields) else example.fields[number][_source(fields[number], cursor) :]
+            rest = "" if number >= len(fields) else example.texts[number][_source(fields[number], cursor) :]
             raise FormatError(
                 f"token {place} ({token!r}) does not stand at {rest!r:.40} of the text; give character offsets, "
                 "or the text that was explained"
@@ -78,7 +78,7 @@ def _match(field: Folded, cursor: int, token: str) -> tuple[int, int] | None:
 
 def _is_special(token: str, example: Example) -> bool:
     """Whether a token stands for no character: only marks, or a special token that the text does not spell out."""
-    return not _plain(token) or (token in _SPECIAL and not any(token in text for text in example.fields))
+    return not _plain(token) or (token in _SPECIAL and not any(token in text for text in example.texts))
 
 
 def _blank_until_end(field: Folded, cursor: int) -> bool:

@@ -10,6 +10,7 @@ Answers may also be written as SQuAD does: {"text": ["Ann"], "answer_start": [0]
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,19 +32,23 @@ class Question:
     """A question, where its passage answers it, and what people linked.
 
     Attributes:
-        example: the question as its text and the passage as its pair; the rationale is all that is linked.
-        answers: places in the passage (field 1), any of which is right.
+        example: the question as its text, the passage as its pair, and as its label the places in the passage (field
+            1) that answer it, any of which is right; the rationale is all that is linked.
         links: phrases that mean the same, of the question (field 0) and of the passage (field 1).
     """
 
     example: Example
-    answers: tuple[Span, ...]
     links: tuple[tuple[Span, Span], ...] = ()
+
+    @property
+    def answers(self) -> tuple[Span, ...]:
+        """Places in the passage, any of which is right."""
+        return self.example.label if isinstance(self.example.label, tuple) else ()
 
     @property
     def texts(self) -> tuple[str, ...]:
         """The answers as written."""
-        return tuple(self.example.fields[1][span.start : span.end] for span in self.answers)
+        return tuple(self.example.texts[1][span.start : span.end] for span in self.answers)
 
 
 def load_questions(
@@ -85,12 +90,12 @@ def _question(row: Mapping[str, Any] | Example, where: str, reader: RowReader) -
     (example,) = reader.read([(where, row)], where)
     if example.text_pair is None:
         raise FormatError(f"{where}: field 'passage' is missing; found {', '.join(sorted(row))}")
-    answers = _answers(row.get("answers"), example.text_pair, where)
+    example = dataclasses.replace(example, label=_answers(row.get("answers"), example.text_pair, where))
     column = next((name for name in LINKS if row.get(name) is not None), None)
     if column is None:
-        return Question(example, answers)
+        return Question(example)
     try:
-        return Question(example, answers, tuple(read_link(part, example) for part in row[column]))
+        return Question(example, tuple(read_link(part, example) for part in row[column]))
     except (FormatError, TypeError) as problem:
         raise FormatError(f"{where}: field {column!r}: {problem}") from None
 

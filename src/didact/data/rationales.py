@@ -106,9 +106,9 @@ def _span(part: Sequence[object], example: Example) -> Span:
         hint = "; masks of several annotators go into the field 'annotators'" if len(part) > 3 else ""
         raise FormatError(f"a span is [start, end] or [start, end, field], all whole, got {list(part)!r:.60}{hint}")
     span = Span(*part)  # type: ignore[arg-type]
-    if not 0 <= span.field < len(example.fields):
-        raise FormatError(f"span {list(part)} is in field {span.field}, but there are {len(example.fields)} (from 0)")
-    size = len(example.fields[span.field])
+    if not 0 <= span.field < len(example.texts):
+        raise FormatError(f"span {list(part)} is in field {span.field}, but there are {len(example.texts)} (from 0)")
+    size = len(example.texts[span.field])
     if not 0 <= span.start < span.end <= size:
         raise FormatError(f"span {list(part)} does not lie in the text, which has {size} characters")
     return span
@@ -133,15 +133,13 @@ def _from_mask(mask: Sequence[object], example: Example, tokens: Sequence[str] |
 
 
 def _words(example: Example) -> list[Span | None]:
-    return [
-        Span(*word.span(), field) for field, text in enumerate(example.fields) for word in re.finditer(r"\S+", text)
-    ]
+    return [Span(*word.span(), field) for field, text in enumerate(example.texts) for word in re.finditer(r"\S+", text)]
 
 
 def _passage(passage: str, example: Example) -> Span:
     """The first place where a passage stands; any blank stands for any other."""
     pattern = re.compile(r"\s+".join(re.escape(word) for word in passage.split()))
-    for field, text in enumerate(example.fields):
+    for field, text in enumerate(example.texts):
         found = pattern.search(text) if passage.strip() else None
         if found is not None:
             return Span(*found.span(), field)

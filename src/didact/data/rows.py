@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +22,7 @@ Row = tuple[str, Mapping[str, Any] | Example]
 
 
 class Cells(dict[str, Any]):
-    """A row of a table that knows texts only, such as CSV: a label that reads as a whole number is one."""
+    """A row of a table that knows texts only, such as CSV: a label that reads as a number is one."""
 
 
 PAIRS = (
@@ -92,7 +94,7 @@ class RowReader:
         example = Example(
             text,
             _text(row, columns, "text_pair", where),
-            self._label(row, columns, where),
+            label=self._label(row, columns, where),
             id=_identity(row, columns, where),
         )
         return _with_rationale(example, row, columns, tokens, where) if marked else example
@@ -113,22 +115,24 @@ class RowReader:
                 chosen.update(text=pair[0], text_pair=pair[1])
         return chosen
 
-    def _label(self, row: Mapping[str, Any], columns: Mapping[str, str], where: str) -> str | int | None:
+    def _label(self, row: Mapping[str, Any], columns: Mapping[str, str], where: str) -> str | int | float | None:
         column = columns.get("label", "")
         value = row.get(column)
         if value is None or value != value:  # NaN is how tables of numbers write a missing one
             return None
         if isinstance(value, float) and value.is_integer():
             value = int(value)
-        if isinstance(row, Cells) and re.fullmatch(r"-?\d{1,18}", str(value)):
-            value = int(value)
-        if not isinstance(value, str | int):
+        if isinstance(row, Cells):
+            value = _number(str(value)) if isinstance(value, str) else value
+        if not isinstance(value, str | int | float) or value in (math.inf, -math.inf):
             raise FormatError(
-                f"{where}: field {column!r} must be the name or the number of a class, got {_kind(value)}; "
-                "fields={'label': None} leaves it out"
+                f"{where}: field {column!r} must be the name or the number of a class, or a finite number, got "
+                f"{_kind(value)}; fields={{'label': None}} leaves it out"
             )
         if isinstance(value, str) or not self.labels:
             return int(value) if isinstance(value, bool) else value
+        if isinstance(value, float):
+            raise FormatError(f"{where}: field {column!r} is {value}, but the classes are {_numbered(self.labels)}")
         if value == -1:  # how the Hub marks labels that are kept secret
             return None
         if not 0 <= value < len(self.labels):
@@ -160,14 +164,8 @@ def _with_rationale(
     except FormatError as problem:
         hint = f"fields={{{field!r}: None}} leaves it out"
         raise FormatError(f"{where}: field {columns[field]!r}: {problem}; {hint}") from None
-    return Example(
-        example.text,
-        example.text_pair,
-        example.label,
-        majority(each) if spans is None and each else spans,
-        example.id,
-        each,
-    )
+    found = majority(each) if spans is None and each else spans
+    return dataclasses.replace(example, rationale=found, annotators=each)
 
 
 def _text(row: Mapping[str, Any], columns: Mapping[str, str], field: str, where: str) -> str | None:
@@ -203,6 +201,13 @@ def _identity(row: Mapping[str, Any], columns: Mapping[str, str], where: str) ->
 
 def _value(row: Mapping[str, Any], columns: Mapping[str, str], field: str) -> Any:
     return row.get(columns[field]) if field in columns else None
+
+
+def _number(text: str) -> str | int | float:
+    """A number where the text reads as one, whole or with a point; else the text."""
+    if re.fullmatch(r"-?\d{1,18}", text):
+        return int(text)
+    return float(text) if re.fullmatch(r"-?\d+\.\d+([eE][-+]?\d{1,3})?", text) else text
 
 
 def _kind(value: object) -> str:

@@ -39,7 +39,7 @@ class Words:
 def words_of(explanation: Explanation) -> Words:
     """An explanation's words; the scores of a word's tokens are summed."""
     units, scores = explanation.units, explanation.array
-    fields = explanation.example.fields
+    fields = explanation.example.texts
     if units.level == "word":
         return Words(fields, units.spans, scores)
     spans, members = group_words(fields, [(span.field, span.start, span.end) for span in units.spans])
@@ -50,8 +50,8 @@ def shared_scores(one: Explanation, other: Explanation) -> tuple[Floats, Floats]
     """Scores of both explanations on the words that both have."""
     if one.example.fields != other.example.fields:
         raise InputError(
-            f"explanations of the same texts are compared, but {one.example.text!r:.60} stands against "
-            f"{other.example.text!r:.60}; give them in the same order"
+            f"explanations of the same texts are compared, but {one.example.preview} stands against "
+            f"{other.example.preview}; give them in the same order"
         )
     a, b = words_of(one), words_of(other)
     if a.spans == b.spans:

@@ -32,6 +32,7 @@ class BlackBox:
 
     default_absence = "delete"
     inputs = "text"
+    levels: tuple[Level, ...] = ("word",)
     precision = 1e-3
 
     def __init__(self, predict: Predict, *, labels: Sequence[str] | None = None, batch_size: int = 64) -> None:
@@ -50,9 +51,9 @@ class BlackBox:
         seen = [code.co_code.hex(), repr(code.co_consts)] if code is not None else [repr(type(self.function))]
         return content_hash([self.name, self.labels, *seen])
 
-    def units(self, examples: Sequence[Example], level: Level = "word") -> list[Units]:
+    def units(self, examples: Sequence[Example], level: Level | None = None) -> list[Units]:
         """The words of each text; a function shows no tokens."""
-        if level != "word":
+        if level not in (None, "word"):
             raise ParameterError("a predict function shows no tokens; use level='word'")
         found = []
         for example in examples:
@@ -61,7 +62,7 @@ class BlackBox:
             spans = word_spans(example.text)
             if not spans:
                 raise InputError(f"there is no word to explain in {example.text!r:.80}")
-            found.append(Units(example, level, tuple(spans)))
+            found.append(Units(example, "word", tuple(spans)))
         return found
 
     def predict(self, examples: Sequence[Example]) -> list[Prediction]:

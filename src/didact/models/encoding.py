@@ -52,16 +52,16 @@ class Encoder:
 
     def encode(self, examples: Sequence[Example]) -> list[Encoding]:
         """Tokenise examples, those that were not just now."""
-        unknown = {one.fields: one for one in examples if one.fields not in self._recent}
+        unknown = {one.texts: one for one in examples if one.texts not in self._recent}
         made = dict(zip(unknown, self._afresh(list(unknown.values())), strict=True))
-        found = [made.get(one.fields) or self._recent[one.fields] for one in examples]
+        found = [made.get(one.texts) or self._recent[one.texts] for one in examples]
         self._keep(made)
         return found
 
     def units(self, examples: Sequence[Example], level: Level) -> list[Units]:
         """Words or tokens of each example, tokenised afresh."""
         codes = self._afresh(examples)
-        self._keep({one.fields: code for one, code in zip(examples, codes, strict=True)})
+        self._keep({one.texts: code for one, code in zip(examples, codes, strict=True)})
         return [self._units(example, code, level) for example, code in zip(examples, codes, strict=True)]
 
     def _keep(self, made: Mapping[tuple[str, ...], Encoding]) -> None:
@@ -115,7 +115,7 @@ class Encoder:
 
     def _units(self, example: Example, code: Encoding, level: Level) -> Units:
         if level == "word":
-            spans, positions = group_words(example.fields, code.tokens)
+            spans, positions = group_words(example.texts, code.tokens)
         else:
             found = [(i, token) for i, token in enumerate(code.tokens) if token is not None and token[2] > token[1]]
             spans = [Span(start, end, field) for _, (field, start, end) in found]
@@ -132,7 +132,7 @@ class Encoder:
         if self.limit is None or len(code.ids) < self.limit:
             return 0.0
         lost = total = 0
-        for field, text in enumerate(example.fields):
+        for field, text in enumerate(example.texts):
             seen = [token for token in code.tokens if token is not None and token[0] == field]
             first = min((token[1] for token in seen), default=0)
             last = max((token[2] for token in seen), default=0)
@@ -141,7 +141,7 @@ class Encoder:
         return lost / total
 
     def _refuse(self, example: Example, truncated: float) -> None:
-        size = sum(len(text) for text in example.fields)
+        size = sum(len(text) for text in example.texts)
         raise InputError(
             f"the text has {size:,} characters, but the model's limit of {self.limit} tokens cuts off "
             f"{truncated:.0%} of them, so an explanation would not explain the text; shorten or split it, or allow "

@@ -39,6 +39,7 @@ from didact.protocols import (
     Visit,
 )
 from didact.provenance import content_hash
+from didact.registry import unknown
 from didact.types import SCALES, Example, Floats, Keep, Level, Prediction, Scale, Target, Units
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ class TextModel:
         max_truncated: largest share of a text's characters that the limit may cut off before that is an error.
         batch_tokens: tokens per batch (rows times padded length).
     """
+
+    levels: tuple[Level, ...] = ("word", "token")
 
     def __init__(
         self,
@@ -145,11 +148,13 @@ class TextModel:
             parts.append([name, list(weight.shape), sample.tobytes().hex()])
         return content_hash(parts)
 
-    def units(self, examples: Sequence[Example], level: Level = "word") -> list[Units]:
+    def units(self, examples: Sequence[Example], level: Level | None = None) -> list[Units]:
         """Words or tokens by character offsets."""
+        if level not in (None, *self.levels):
+            raise ParameterError(unknown("level", level, self.levels))
         for example in examples:
             self._check_kind(example)
-        return self.encoder.units(examples, level)
+        return self.encoder.units(examples, level or self.levels[0])
 
     def predict(self, examples: Sequence[Example]) -> list[Prediction]:
         """Plain passes: padded batches of token ids with an attention mask and nothing else."""

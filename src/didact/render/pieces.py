@@ -33,7 +33,7 @@ class Piece:
 
 def pieces(explanation: Explanation, field: int = 0) -> list[Piece]:
     """The pieces of one field; their texts joined are the field."""
-    text = explanation.example.fields[field]
+    text = explanation.example.texts[field]
     edges = _edges(explanation, field, len(text))
     power = strengths(explanation)
     scored = [at for at, (opened, closed) in edges.items() if opened or closed]

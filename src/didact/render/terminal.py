@@ -175,7 +175,7 @@ def _warnings(warning: str | None) -> list[RenderableType]:
 def _source(explanation: Explanation, palette: Palette) -> Text:
     """The source text, coloured; each field under its name where there are two."""
     shown = Text(overflow="fold")
-    fields = explanation.example.fields
+    fields = explanation.example.texts
     for field in range(len(fields)):
         if len(fields) > 1:
             shown.append(f"{facts.FIELDS[field]}  ", "dim")

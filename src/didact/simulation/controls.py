@@ -23,7 +23,7 @@ from didact.ops.units import word_spans
 from didact.registry import unknown
 from didact.simulation.hints import HintFormat, Link, highest, linked, normalised
 from didact.students.base import Hint
-from didact.types import Example, Explanation, Floats, Prediction, Span
+from didact.types import Example, Explanation, Floats, Prediction, Span, overlaps
 
 NOISE_LEVELS: tuple[float, ...] = tuple(step / 10 for step in range(11))
 """How likely a marked unit is lost, for a curve of accuracy against noise."""
@@ -168,8 +168,8 @@ def _moved(link: Link, example: Example, rng: np.random.Generator) -> Link:
     """Both phrases somewhere else in their fields, as many words long."""
 
     def elsewhere(phrase: Span) -> Span:
-        words = word_spans(example.fields[phrase.field], phrase.field)
-        length = sum(word.start < phrase.end and phrase.start < word.end for word in words)
+        words = word_spans(example.texts[phrase.field], phrase.field)
+        length = sum(overlaps(word, phrase) for word in words)
         if length == 0:
             return phrase
         first = int(rng.integers(len(words) - length + 1))

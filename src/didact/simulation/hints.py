@@ -15,7 +15,7 @@ from didact.errors import InputError, ParameterError
 from didact.ops.units import word_spans
 from didact.registry import unknown
 from didact.students.base import Hint
-from didact.types import Example, Explanation, Floats, Span
+from didact.types import Example, Explanation, Floats, Span, overlap_matrix
 
 Kind = Literal["top", "dense"]
 KINDS: tuple[Kind, ...] = ("top", "dense")
@@ -88,9 +88,9 @@ def linked(example: Example, links: Sequence[Link]) -> Hint:
 
     The set is what channels are told that know of single places only.
     """
-    spans = tuple(span for field, text in enumerate(example.fields) for span in word_spans(text, field))
+    spans = tuple(span for field, text in enumerate(example.texts) for span in word_spans(text, field))
     phrases = tuple(phrase for link in links for phrase in link)
-    marked = np.array(_touching(spans, phrases).any(axis=1))
+    marked = np.array(overlap_matrix(spans, phrases).any(axis=1))
     return Hint(spans, normalised(marked), tuple(links))
 
 
@@ -166,20 +166,9 @@ def _common(one: Hint, other: Hint) -> float | None:
     a, b = _marked(one), _marked(other)
     if not a or not b:
         return None
-    touching = _touching(a, b)
+    touching = overlap_matrix(a, b)
     return float(touching.any(axis=1).sum() + touching.any(axis=0).sum()) / (len(a) + len(b))
 
 
 def _marked(hint: Hint) -> tuple[Span, ...]:
     return tuple(hint.spans[i] for i in np.flatnonzero(hint.weights))
-
-
-def _touching(one: Sequence[Span], other: Sequence[Span]) -> NDArray[np.bool_]:
-    """Whether spans have characters in common: (spans of one, spans of the other)."""
-    a, b = _ends(one)[:, None], _ends(other)[None]
-    same_field = a[..., 2] == b[..., 2]
-    return np.asarray(same_field & (a[..., 0] < b[..., 1]) & (b[..., 0] < a[..., 1]))
-
-
-def _ends(spans: Sequence[Span]) -> NDArray[np.int64]:
-    return np.array([(span.start, span.end, span.field) for span in spans], dtype=np.int64).reshape(-1, 3)

@@ -85,7 +85,7 @@ def exact_match(given: str, wanted: str) -> float:
 
 def _span_score(place: Sequence[int], lesson: Lesson, score: Callable[[str, str], float]) -> float:
     first, last = place
-    fields = lesson.example.fields
+    fields = lesson.example.texts
     given = fields[-1][first : last + 1] if 0 <= first <= last else ""
     golds = [fields[span.field][span.start : span.end] for span in _spans(lesson.answer)]
     return max(score(given, gold) for gold in golds)

@@ -27,12 +27,18 @@ def make(schema: pa.Schema, columns: Mapping[str, Sequence[Any]]) -> pa.Table:
 
 
 def conform(table: pa.Table, schema: pa.Schema, what: str) -> pa.Table:
-    """The schema's columns with the schema's types; further columns are left out, a missing one is named."""
-    missing = [name for name in schema.names if name not in table.column_names]
+    """The schema's columns with the schema's types; further ones are left out, a missing one that is needed is named.
+
+    Columns whose cells may be empty are empty where the table lacks them, so that older files can be read.
+    """
+    missing = [field.name for field in schema if field.name not in table.column_names and not field.nullable]
     if missing:
         raise FormatError(f"not a table of {what}: it lacks {', '.join(missing)}; it has {table.column_names}")
     arrays = []
     for field in schema:
+        if field.name not in table.column_names:
+            arrays.append(pa.nulls(len(table), field.type))
+            continue
         column = table.column(field.name)
         try:
             arrays.append(column if column.type == field.type else column.cast(field.type))

@@ -9,8 +9,9 @@
     parameters, model, versions                              JSON text
     details                                                  name to number
 
-``units`` and ``predicted`` follow from the rest and are there for people. A label that was a number is stored as its
-digits, with ``label_is_number``.
+``units`` and ``predicted`` follow from the rest and are there for people. A label that was a number is stored as it is
+written, with ``label_is_number``; one that was a span, or several, in ``label_spans``. ``extract`` is a predicted span
+or text, ``target_answer`` an explained one, both as JSON. Columns that older files lack count as empty.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import pyarrow as pa
 
 from didact.errors import FormatError, InputError
 from didact.store import columns, files
-from didact.types import Cost, Example, Explanation, Prediction, Span, Target, Units
+from didact.types import Answer, Cost, Example, Explanation, Prediction, Span, Target, Units, plain_regions
 
 INTS = pa.list_(pa.int64())
 FLOATS = pa.list_(pa.float64())
@@ -53,7 +54,7 @@ NEEDED: dict[str, tuple[pa.DataType, Callable[[Explanation], Any]]] = {
     "span_end": (INTS, lambda e: [span.end for span in e.units.spans]),
     "span_field": (INTS, lambda e: [span.field for span in e.units.spans]),
     "positions": (pa.list_(INTS), lambda e: e.units.positions),
-    "annotators": (pa.list_(pa.list_(INTS)), lambda e: [_places(marked) for marked in e.example.annotators]),
+    "annotators": (pa.list_(pa.list_(INTS)), lambda e: [plain_regions(marked) for marked in e.example.annotators]),
     "parameters": (NAME, lambda e: _json(e.parameters)),
     "details": (pa.map_(TEXT, pa.float64()), lambda e: list(e.details.items())),
     "model": (NAME, lambda e: _json(e.model)),
@@ -63,10 +64,10 @@ OPTIONAL: dict[str, tuple[pa.DataType, Callable[[Explanation], Any]]] = {
     "id": (TEXT, lambda e: e.example.id),
     "text_pair": (TEXT, lambda e: e.example.text_pair),
     "label": (NAME, lambda e: _label(e.example.label)),
-    "label_is_number": (
-        pa.bool_(),
-        lambda e: None if e.example.label is None else not isinstance(e.example.label, str),
-    ),
+    "label_is_number": (pa.bool_(), lambda e: _is_number(e.example.label)),
+    "label_spans": (pa.list_(INTS), lambda e: _label_spans(e.example.label)),
+    "target_answer": (NAME, lambda e: _extract(e.target.answer)),
+    "extract": (TEXT, lambda e: _extract(e.prediction.extract)),
     "rationale_start": (INTS, lambda e: _rationale(e.example, "start")),
     "rationale_end": (INTS, lambda e: _rationale(e.example, "end")),
     "rationale_field": (INTS, lambda e: _rationale(e.example, "field")),
@@ -157,9 +158,15 @@ class _Mappings(dict[str, dict[str, Any]]):
 def _explanation(row: dict[str, Any], spans: _Spans, mappings: _Mappings) -> Explanation:
     rationale = None if row["rationale_start"] is None else spans.of(row, "rationale")
     annotators = tuple(tuple(spans[tuple(place)] for place in marked) for marked in row["annotators"])
-    label = row["label"] if row["label"] is None or not row["label_is_number"] else int(row["label"])
     units = Units(
-        Example(row["text"], row["text_pair"], label, rationale, row["id"], annotators),
+        Example(
+            row["text"],
+            row["text_pair"],
+            label=_read_label(row),
+            rationale=rationale,
+            id=row["id"],
+            annotators=annotators,
+        ),
         row["level"],
         spans.of(row, "span"),
         tuple(map(tuple, row["positions"])),
@@ -169,8 +176,10 @@ def _explanation(row: dict[str, Any], spans: _Spans, mappings: _Mappings) -> Exp
         method=row["method"],
         units=units,
         scores=tuple(row["scores"]),
-        target=Target(row["target_index"], row["target"], row["scale"]),
-        prediction=Prediction(tuple(row["labels"]), tuple(row["outputs"]), tuple(row["probabilities"])),
+        target=Target(row["target_index"], row["target"], row["scale"], _read_extract(row["target_answer"])),
+        prediction=Prediction(
+            tuple(row["labels"]), tuple(row["outputs"]), tuple(row["probabilities"]), _read_extract(row["extract"])
+        ),
         parameters=mappings[row["parameters"]],
         signed=row["signed"],
         cost=Cost(row["forwards"], row["backwards"], row["evaluated"], row["seconds"]),
@@ -181,16 +190,50 @@ def _explanation(row: dict[str, Any], spans: _Spans, mappings: _Mappings) -> Exp
     )
 
 
-def _label(label: str | int | None) -> str | None:
-    return label if label is None or isinstance(label, str) else str(int(label))
+def _label(label: Answer | None) -> str | None:
+    """A class or a number as text; spans have a column of their own."""
+    if label is None or isinstance(label, (Span, tuple)):
+        return None
+    return label if isinstance(label, str) else repr(int(label) if isinstance(label, bool) else label)
+
+
+def _is_number(label: Answer | None) -> bool | None:
+    return None if _label(label) is None else not isinstance(label, str)
+
+
+def _label_spans(label: Answer | None) -> list[list[int]] | None:
+    """A list of one for a single span; several are marked by an empty last row, however many there are."""
+    if isinstance(label, Span):
+        return plain_regions([label])
+    return [*plain_regions(label), []] if isinstance(label, tuple) else None
+
+
+def _read_label(row: dict[str, Any]) -> Answer | None:
+    if row["label_spans"] is not None:
+        spans = tuple(Span(*place) for place in row["label_spans"] if len(place))
+        return spans if not len(row["label_spans"][-1]) else spans[0]
+    if row["label"] is None or not row["label_is_number"]:
+        found: str | None = row["label"]
+        return found
+    return int(row["label"]) if row["label"].lstrip("-").isdigit() else float(row["label"])
+
+
+def _extract(answer: Span | str | None) -> str | None:
+    """A span or a text as JSON."""
+    if answer is None:
+        return None
+    return json.dumps(plain_regions([answer])[0] if isinstance(answer, Span) else answer, ensure_ascii=False)
+
+
+def _read_extract(text: str | None) -> Span | str | None:
+    if text is None:
+        return None
+    found = json.loads(text)
+    return Span(*found) if isinstance(found, list) else str(found)
 
 
 def _rationale(example: Example, end: str) -> list[int] | None:
     return None if example.rationale is None else [getattr(span, end) for span in example.rationale]
-
-
-def _places(spans: Sequence[Span]) -> list[list[int]]:
-    return [[span.start, span.end, span.field] for span in spans]
 
 
 def _json(mapping: Any) -> str:

@@ -146,7 +146,7 @@ def _gate(pool: EncodedTexts, course: Course, prior: PriorChannel) -> Gate | Non
 def _read(texts: Texts, model: str | None, max_length: int, device: str) -> EncodedTexts:
     """States of all texts, kept for the courses to come: 1.5 kB a token with 384 dimensions."""
     network, tokenizer = load_encoder(model, 0.0)
-    examples = [Example(fields[0], fields[1] if len(fields) > 1 else None) for fields in texts]
+    examples = [Example(*fields) for fields in texts]
     sheets = tokenised(examples, Encoder(tokenizer, length_limit(network, tokenizer, max_length), 1.0))
     torch.nn.Module.to(network, device)
     typed = "token_type_ids" in tokenizer.model_input_names

@@ -99,7 +99,7 @@ class WordNumbers:
         counts = Counter(
             text[span.start : span.end].lower()
             for example in examples
-            for text in example.fields
+            for text in example.texts
             for span in word_spans(text)
         )
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
@@ -127,7 +127,7 @@ def worded(examples: Sequence[Example], vocabulary: WordNumbers, max_length: int
     for example in examples:
         numbers: list[int] = []
         spans: list[TokenSpan | None] = []
-        for field, text in enumerate(example.fields):
+        for field, text in enumerate(example.texts):
             if field:
                 numbers.append(SEPARATOR)
                 spans.append(None)
@@ -185,7 +185,7 @@ def answer_positions(sheets: TokenizedTexts, lessons: Sequence[Lesson]) -> Ints:
         if not 0 <= span.field < len(lesson.example.fields):
             raise InputError(f"the answer of lesson {row} (from 0) lies in field {span.field}, which it does not have")
         places = np.flatnonzero(sheets.touched(row, [span])[0])
-        text = lesson.example.fields[span.field]
+        text = lesson.example.texts[span.field]
         behind = len(text[: span.end].rstrip())  # blanks have no token of their own
         if len(places) and sheets.ends[row, places[-1]] >= behind:
             found[row] = places[0], places[-1]

@@ -225,7 +225,7 @@ def _line(line: str, where: str) -> _Row:
             return _Row(where, Explanation.from_dict(data), {}, fingerprint)
         if "text" not in data:
             raise FormatError(f"field 'text' is missing; found {', '.join(data)}")
-        example = Example.of(Example(data["text"], data.get("text_pair"), data.get("label"), id=data.get("id")))
+        example = Example.of(Example(data["text"], data.get("text_pair"), label=data.get("label"), id=data.get("id")))
         plain = {**data, "example": example, "scores": [float(score) for score in scores]}
     except DidactError as problem:
         raise FormatError(f"{where}: {problem}") from None

@@ -27,7 +27,7 @@ from didact.models.text import TextModel
 from didact.models.variants import VariantRows
 from didact.ops.masking import Absence
 from didact.progress import advance, working
-from didact.types import Example, Keep, Units
+from didact.types import Example, Keep, Units, overlapping
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -120,11 +120,7 @@ def train_neutral(
 
 def rationale_units(units: Units) -> NDArray[np.bool_]:
     """Which units the example's rationale overlaps."""
-    spans = units.example.rationale or ()
-    return np.array(
-        [any(s.field == u.field and s.start < u.end and u.start < s.end for s in spans) for u in units.spans],
-        dtype=np.bool_,
-    )
+    return overlapping(units.regions, units.example.rationale or ())
 
 
 class _Material:
@@ -242,7 +238,7 @@ def _check(examples: Sequence[Example]) -> None:
         if example.label is None or not example.rationale:
             lacks = "label" if example.label is None else "rationale"
             raise InputError(
-                f"text {number} (from 0), {example.text!r:.60}, has no {lacks}; training needs both, so leave it out"
+                f"text {number} (from 0), {example.preview}, has no {lacks}; training needs both, so leave it out"
             )
 
 

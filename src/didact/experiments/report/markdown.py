@@ -160,7 +160,7 @@ def _picks(findings: Findings) -> list[str]:
         first = pick.explanations[0]
         gold = "" if first.example.label is None else f", gold label {first.example.label}"
         said = f"predicted {first.prediction.label} ({facts.certainty(first)}{gold})"
-        text = name(" / ".join(first.example.fields), 300)
+        text = name(" / ".join(first.example.texts), 300)
         table = _table(["explainer", "words"], rows, align="---")
         parts.append(f"**{_text(pick.why)}**: {_text(said)}\n\n> {_text(text)}\n\n{table}")
     return parts

@@ -21,7 +21,7 @@ from didact.provenance import display_name
 from didact.simulation.hints import linked
 from didact.simulation.simulability import WeightedChannel, fitting, lessons
 from didact.students.base import CHANNELS, STUDENTS, Hint, Lesson, Student, Task
-from didact.types import Example
+from didact.types import Example, Span
 
 HUMAN = "human"
 EXAM = 1_000
@@ -210,8 +210,8 @@ def marked(example: Example) -> Hint:
     """A human rationale as a hint: the words it touches."""
     if example.rationale is None:
         name = f"{example.id}: " if example.id is not None else ""
-        raise InputError(f"the example {name}{example.text!r:.60} has no human rationale, so people cannot explain it")
-    hint = linked(example, [(span, span) for span in example.rationale])
+        raise InputError(f"the example {name}{example.preview} has no human rationale, so people cannot explain it")
+    hint = linked(example, [(span, span) for span in example.rationale if isinstance(span, Span)])
     return Hint(hint.spans, hint.weights)
 
 

@@ -15,7 +15,7 @@ from didact.metrics._words import Words, mean_defined, mean_parts, top_size, wor
 from didact.metrics.base import BaseMetric
 from didact.protocols import Evidence
 from didact.settings import at_least
-from didact.types import Example, Explanation, Floats, Grade, Span, Units
+from didact.types import Example, Explanation, Floats, Grade, Region, Units, overlapping
 
 Bools = NDArray[np.bool_]
 
@@ -69,7 +69,7 @@ class Plausibility(BaseMetric):
             parts |= {f"annotator {number}": grade.value for number, grade in enumerate(grades, start=1)}
         return Grade(mean_defined(grade.value for grade in grades), parts)
 
-    def _judge(self, words: Words, spans: Sequence[Span]) -> Grade:
+    def _judge(self, words: Words, spans: Sequence[Region]) -> Grade:
         gold = overlapping(words.spans, spans)
         return self.judge(words.scores, gold) if gold.any() and not gold.all() else Grade(float("nan"))
 
@@ -81,21 +81,14 @@ class Plausibility(BaseMetric):
         )
 
 
-def rationales(example: Example) -> tuple[tuple[Span, ...], ...]:
+def rationales(example: Example) -> tuple[tuple[Region, ...], ...]:
     """What each annotator marked."""
     return example.annotators or (example.rationale or (),)
 
 
-def overlapping(words: Sequence[Span], spans: Sequence[Span]) -> Bools:
-    """Per word whether a span overlaps it."""
-    return np.array(
-        [any(s.field == w.field and s.start < w.end and w.start < s.end for s in spans) for w in words], dtype=np.bool_
-    )
-
-
 def in_rationale(units: Units) -> Bools:
     """Per unit whether the example's rationale overlaps it."""
-    return overlapping(units.spans, units.example.rationale or ())
+    return overlapping(units.regions, units.example.rationale or ())
 
 
 def roc_auc(scores: Floats, gold: Bools) -> float:

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from didact.metrics._words import Words
-from didact.types import Example, Floats, Span
+from didact.types import Example, Floats, Region, Span
 
 Kind = Literal["case", "punctuation", "blanks", "contractions", "synonyms"]
 Change = tuple[int, int, str]
@@ -56,19 +56,23 @@ class Edited:
         changes = self.changes[span.field]
         return Span(_moved(span.start, changes, False), _moved(span.end, changes, True), span.field)
 
+    def moved_all(self, regions: Sequence[Region]) -> tuple[Region, ...]:
+        """The same for marked regions; there are spans alone, since texts are edited."""
+        return tuple(self.moved(region) if isinstance(region, Span) else region for region in regions)
+
 
 def edited(example: Example, kind: Kind) -> Edited | None:
     """The example with one kind of edit made wherever it applies; None where it applies nowhere."""
-    changes = tuple(tuple(_RULES[kind](text)) for text in example.fields)
-    texts = [_apply(text, own) for text, own in zip(example.fields, changes, strict=True)]
+    changes = tuple(tuple(_RULES[kind](text)) for text in example.texts)
+    texts = [_apply(text, own) for text, own in zip(example.texts, changes, strict=True)]
     if tuple(texts) == example.fields or not all(text.strip() for text in texts):
         return None
-    unmarked = replace(example, text=texts[0], text_pair=texts[1] if len(texts) > 1 else None)
+    unmarked = replace(example, fields=tuple(texts))
     made = Edited(unmarked, changes)
     marked = replace(
         unmarked,
-        rationale=None if example.rationale is None else tuple(made.moved(span) for span in example.rationale),
-        annotators=tuple(tuple(made.moved(span) for span in spans) for spans in example.annotators),
+        rationale=None if example.rationale is None else made.moved_all(example.rationale),
+        annotators=tuple(made.moved_all(marked) for marked in example.annotators),
     )
     return replace(made, example=marked)
 
