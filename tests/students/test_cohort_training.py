@@ -295,7 +295,9 @@ def test_runs_that_make_no_sense_are_refused(made: TrainingRun, said: str, folde
 
 def test_setups_that_a_student_cannot_serve_are_refused(folders: dict[str, str]) -> None:
     learner = student("bilstm", folders)
-    with pytest.raises(CapabilityError, match=r"channel 'attention' does not reach the student bilstm, .* attention_row; .* labelling"):
+    with pytest.raises(
+        CapabilityError, match=r"'attention' does not reach the student bilstm, .* attention_row; .* labelling"
+    ):
         learner.train_and_predict(POOL, [run(0)], TEST, setup(CHANNELS.get("attention")()))
     with pytest.raises(CapabilityError, match="bilstm cannot imitate answers of kind 'span'"):
         learner.train_and_predict(POOL, [run(0)], TEST, setup(kind="span"))

@@ -112,7 +112,8 @@ def _probabilities(query: Tensor, key: Tensor, mask: Tensor | None, scaling: flo
         mask = None if mask is None else mask[:, :, :1]
     key = key.repeat_interleave(query.shape[1] // key.shape[1], 1)
     with torch.autocast(query.device.type, enabled=False):
-        logits = query.float() @ key.float().transpose(-1, -2)
+        precision = torch.promote_types(query.dtype, torch.float32)
+        logits = query.to(precision) @ key.to(precision).transpose(-1, -2)
         logits = logits * (query.shape[-1] ** -0.5 if scaling is None else scaling)
         if mask is not None:
             logits = logits + _additive(mask, logits.dtype)

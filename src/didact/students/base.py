@@ -246,10 +246,12 @@ class Cohort(nn.Module, ABC):
     Attributes:
         size: number of students.
         width: of a hidden state.
+        twice_differentiable: whether its gradients can be differentiated, as steps through which hints are learned need.
     """
 
     size: int
     width: int
+    twice_differentiable: bool = True
 
     @abstractmethod
     def forward(self, batch: Batch, view: AttentionView | None = None) -> CohortOutput:

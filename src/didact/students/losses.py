@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -56,10 +57,10 @@ class CohortLosses(nn.Module):
     def forward(self, batch: Batch) -> Losses:
         """Losses of every student."""
         output = self.cohort(batch, None if self.channel is None else self.channel.view)
-        task = task_loss(output.answers.float(), batch, self.kind)
+        task = task_loss(_single(output.answers), batch, self.kind)
         if self.channel is None:
             return Losses(task, None)
-        return Losses(task, self.channel.loss(output, batch, self.head).float().mean(1))
+        return Losses(task, _single(self.channel.loss(output, batch, self.head)).mean(1))
 
 
 def task_loss(answers: Tensor, batch: Batch, kind: AnswerKind) -> Tensor:
@@ -72,3 +73,8 @@ def task_loss(answers: Tensor, batch: Batch, kind: AnswerKind) -> Tensor:
     logits = answers.masked_fill(~batch.passage[..., None], FAR_BELOW).transpose(-1, -2)  # (S, B, 2, L)
     each = F.cross_entropy(logits.flatten(0, 2), batch.answers.flatten(), reduction="none", ignore_index=IGNORED)
     return each.view(batch.answers.shape).sum(-1).mean(1)
+
+
+def _single(values: Tensor) -> Tensor:
+    """In single precision at least."""
+    return values.to(torch.promote_types(values.dtype, torch.float32))

@@ -120,9 +120,16 @@ class CohortTrainer:
             batch: examples of every student; its hints may require a gradient.
             learning_rate: of this step.
             differentiable: whether the result can be differentiated, with respect to hints and given parameters. Fused
-                attention has no second derivative, so plain attention is computed then; a cohort of several LSTMs has
-                none either, and the backward pass says so.
+                attention has no second derivative, so plain attention is computed then.
+
+        Raises:
+            CapabilityError: the result is to be differentiable, and the cohort has no second derivative.
         """
+        if differentiable and not self.cohort.twice_differentiable:
+            raise CapabilityError(
+                f"{type(self.cohort).__name__} has no second derivative here, so its steps cannot be differentiated; "
+                "give differentiable=False, or use transformers, or LSTMs one at a time on the CPU"
+            )
         given = {name: p if p.requires_grad else p.detach().requires_grad_() for name, p in parameters.items()}
         with sdpa_kernel(SDPBackend.MATH) if differentiable else contextlib.nullcontext():
             total = self.losses(batch, given).total(self.weights).sum()

@@ -105,6 +105,7 @@ class RecurrentCohort(Cohort):
     def __init__(self, student: Recurrent, seeds: Sequence[int], words: int, setup: TaskSetup) -> None:
         super().__init__()
         self.size, self.width = len(seeds), 2 * student.hidden
+        self.twice_differentiable = self.size == 1 and setup.device == "cpu"  # nor has cuDNN a second derivative
         self.is_number = setup.kind == "number"
         generators = [torch.Generator().manual_seed(seed) for seed in seeds]
         vectors = torch.stack([torch.randn(words, student.embedding, generator=generator) for generator in generators])
