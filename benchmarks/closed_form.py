@@ -20,8 +20,9 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreT
 from benchmarks.common import SHARED, machine, prepare
 from didact.attribution.base import ATTRIBUTIONS
 from didact.data.load import load_data
+from didact.models.compose import compose
 from didact.models.eval_mode import quiet
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.ops.units import word_spans
 from didact.simulation.controls import control
 from didact.simulation.execution import simulate
@@ -100,14 +101,14 @@ def main() -> None:
     _report(rows, none, {"wall_seconds": wall, "cpu_seconds": cpu}, args)
 
 
-def load_teacher() -> TextModel:
+def load_teacher() -> NetworkModel:
     """The sentiment model that is imitated."""
     place = SHARED / "weights" / "minilm-imdb"
     with quiet():
         network = AutoModelForSequenceClassification.from_pretrained(place, local_files_only=True)
         tokenizer = AutoTokenizer.from_pretrained(place, local_files_only=True)
     network.name_or_path = "minilm-imdb"
-    return TextModel(network.eval(), tokenizer)
+    return compose(network.eval(), tokenizer)
 
 
 def load_reviews(split: str, count: int, tokens: int, tokenizer: PreTrainedTokenizerBase) -> list[Example]:
@@ -119,7 +120,7 @@ def load_reviews(split: str, count: int, tokens: int, tokenizer: PreTrainedToken
 
 
 def explained(
-    teacher: TextModel, examples: Sequence[Example], names: Sequence[str], cache: Path
+    teacher: NetworkModel, examples: Sequence[Example], names: Sequence[str], cache: Path
 ) -> dict[str, list[Explanation]]:
     """Explanations by method; what the cache holds is not computed again."""
     parts = Parts(cache / "explanations")
@@ -130,7 +131,7 @@ def explained(
     return found
 
 
-def answered(teacher: TextModel, examples: Sequence[Example], cache: Path) -> list[LabelledExample]:
+def answered(teacher: NetworkModel, examples: Sequence[Example], cache: Path) -> list[LabelledExample]:
     """Texts with the teacher's answers, kept in the cache."""
     place = cache / "answers.json"
     known = json.loads(place.read_text(encoding="utf-8")) if place.is_file() else {}

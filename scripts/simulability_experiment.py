@@ -51,7 +51,7 @@ from didact.experiments.simulability.report import write
 from didact.experiments.simulability.runner import RunOptions, run
 from didact.models import half_precision
 from didact.models.load import load_model
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.protocols import Model
 from didact.simulation.gains import compute_gains
 from didact.store import compact, files, keys
@@ -321,7 +321,9 @@ def _asked(recipe: Recipe, device: str, *, half: bool) -> Model:
     """The model of this process, loaded once."""
     if (device, half) not in _MODELS:
         model = load_model(**{**recipe.model, "device": device})
-        _MODELS[device, half] = half_precision.HalfPrecision(model) if half and isinstance(model, TextModel) else model
+        _MODELS[device, half] = (
+            half_precision.HalfPrecision(model) if half and isinstance(model, NetworkModel) else model
+        )
     return _MODELS[device, half]
 
 
