@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import torch
-
 from didact.errors import CapabilityError, ParameterError
+from didact.models.device import choose_device
 from didact.students.base import CHANNELS, ChannelCard, Student, StudentCard, TaskSetup
 from didact.types import AnswerKind
 
@@ -29,11 +28,9 @@ def reaching(student: StudentCard, kind: AnswerKind | None = None) -> list[str]:
 def check_setup(student: Student, setup: TaskSetup) -> None:
     """Refuse kinds of answers, channels and devices that this kind of student cannot work with."""
     _check_answers(student.card, setup)
-    device = setup.device.partition(":")[0]
-    if device not in ("cpu", "cuda"):
+    device = choose_device(setup.device)
+    if device.type not in ("cpu", "cuda"):
         raise ParameterError(f"students are trained on 'cpu' or 'cuda', got {setup.device!r}")
-    if device == "cuda" and not torch.cuda.is_available():
-        raise ParameterError(f"device {setup.device!r} was given, but no CUDA device is available here; use 'cpu'")
     if setup.together is not None and setup.together < 1:
         raise ParameterError(f"together must be at least 1, got {setup.together}")
 
