@@ -96,7 +96,7 @@ class NetworkModel:
         """What the network tolerates; tried once, on first need."""
         if self._traits is None:
             with evaluating(self.network):  # not a cached_property, whose lock would be taken before the network's
-                traits = self._traits or find_traits(self.network, self.reader, self.head.outputs)
+                traits = find_traits(self.network, self.reader, self.head.outputs)
                 if not traits.batches:
                     self.budget.rows = 1
                 self._traits = traits
