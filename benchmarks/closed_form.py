@@ -25,12 +25,13 @@ from didact.models.eval_mode import quiet
 from didact.models.network import NetworkModel
 from didact.ops.units import word_spans
 from didact.simulation.controls import control
+from didact.simulation.execution import simulate
 from didact.simulation.hints import HintFormat
-from didact.simulation.simulability import NONE, Material, Plan, Setting, WeightedChannel, simulate
+from didact.simulation.simulability import NONE, Plan, Setting, SimulabilityData, WeightedChannel
 from didact.stats.crossed import Crossed, crossed_gain, crossed_interval
 from didact.stats.paired import holm
 from didact.store.parts import Parts
-from didact.students.base import Hint, Lesson
+from didact.students.base import Hint, LabelledExample
 from didact.students.channels.prior import PriorChannel
 from didact.students.kinds.ridge import Ridge
 from didact.trained.collect import collect
@@ -64,8 +65,8 @@ class Class:
         explanations: of the explainers; empty for planted ones.
     """
 
-    pool: list[Lesson]
-    exam: list[Lesson]
+    pool: list[LabelledExample]
+    exam: list[LabelledExample]
     hints: Hints
     explanations: Mapping[str, list[Explanation]]
 
@@ -130,7 +131,7 @@ def explained(
     return found
 
 
-def answered(teacher: NetworkModel, examples: Sequence[Example], cache: Path) -> list[Lesson]:
+def answered(teacher: NetworkModel, examples: Sequence[Example], cache: Path) -> list[LabelledExample]:
     """Texts with the teacher's answers, kept in the cache."""
     place = cache / "answers.json"
     known = json.loads(place.read_text(encoding="utf-8")) if place.is_file() else {}
@@ -140,10 +141,10 @@ def answered(teacher: NetworkModel, examples: Sequence[Example], cache: Path) ->
         known |= {one.fingerprint: said.index for one, said in zip(some, teacher.predict(some), strict=True)}
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(json.dumps(known), encoding="utf-8")
-    return [Lesson(example, known[example.fingerprint]) for example in examples]
+    return [LabelledExample(example, known[example.fingerprint]) for example in examples]
 
 
-def planted_hints(lessons: Sequence[Lesson], noise: float, share: float, seed: int) -> list[Hint]:
+def planted_hints(lessons: Sequence[LabelledExample], noise: float, share: float, seed: int) -> list[Hint]:
     """The words of each text with the largest log-odds of its label, in so many deviations of noise."""
     texts = [lesson.example.text for lesson in lessons]
     spans = [word_spans(text) for text in texts]
@@ -201,7 +202,7 @@ def _taught(args: argparse.Namespace) -> Class:
     exam = load_reviews("student_test", args.exam, args.tokens, tokenizer)
     explanations = explained(teacher, pool, args.explainers.split(","), args.cache)
     said = next(iter(explanations.values()))
-    lessons = [Lesson(one.example, one.prediction.index) for one in said]
+    lessons = [LabelledExample(one.example, one.prediction.index) for one in said]
     return Class(lessons, answered(teacher, exam, args.cache), {}, explanations)
 
 
@@ -209,7 +210,7 @@ def _planted(args: argparse.Namespace) -> Class:
     """People's labels as the teacher."""
     pool, exam = (
         [
-            Lesson(Example(one.text.replace("<br />", " ")), int(one.label == "positive"))
+            LabelledExample(Example(one.text.replace("<br />", " ")), int(one.label == "positive"))
             for one in load_data("imdb", split=split).examples[:count]
         ]
         for split, count in (("student_train", args.pool), ("student_test", args.exam))
@@ -223,7 +224,10 @@ def _scores(given: Class, hints: Hints, args: argparse.Namespace) -> Mapping[str
     student = Ridge(features=args.features, model=args.model)
     plan = Plan(sizes=(args.lessons,), subsets=args.students)
     found = simulate(
-        Material(given.pool, given.exam, hints), {"ridge": student}, {"prior": WeightedChannel(PriorChannel())}, plan
+        SimulabilityData(given.pool, given.exam, hints),
+        {"ridge": student},
+        {"prior": WeightedChannel(PriorChannel())},
+        plan,
     )
     return found.scores[Setting("ridge", "prior", args.lessons)]
 
