@@ -197,7 +197,7 @@ def test_an_encoder_that_is_not_there_is_named(tmp_path: Path) -> None:
     labelled = [LabelledExample(Example("a text"), 0)]
     run = TrainingRun(np.arange(1), [None], 0.0, 0)
     for place in ("no-such/encoder", str(tmp_path)):
-        with pytest.raises(ModelError, match=r"cannot load the student's encoder.*leave model out"):
+        with pytest.raises(ModelError, match=r"cannot load the encoder.*leave it out"):
             Transformer(model=place).train_and_predict(labelled, [run], [], TaskSetup())
 
 

@@ -10,10 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from didact.models.encoding import Encoder
-from didact.progress import advance, working
-from didact.students.base import FeaturePrior, Ints, TrainingRun
-from didact.students.kinds.transformer import length_limit, load_encoder
+from didact.models.encoders import load_encoder
+from didact.models.hidden import hidden_states
+from didact.models.planner import Budget
+from didact.models.readers.base import ReaderOptions
+from didact.models.readers.text import TextReader
+from didact.students.base import FeaturePrior, TrainingRun
 from didact.students.tokenized import TokenizedTexts, hint_weights, tokenised
 from didact.types import Example
 
@@ -144,30 +146,13 @@ def _gate(pool: EncodedTexts, run: TrainingRun, prior: FeaturePrior) -> Gate | N
 @lru_cache(maxsize=2)
 def _read(texts: Texts, model: str | None, max_length: int, device: str) -> EncodedTexts:
     """States of all texts, cached for further runs: 1.5 kB a token with 384 dimensions."""
-    network, tokenizer = load_encoder(model, 0.0)
-    examples = [Example(*fields) for fields in texts]
-    tokens = tokenised(examples, Encoder(tokenizer, length_limit(network, tokenizer, max_length), 1.0))
+    network, tokenizer = load_encoder(model, dropout=0.0)
     torch.nn.Module.to(network, device)
-    has_types = "token_type_ids" in tokenizer.model_input_names
-    order: Ints = np.argsort(tokens.lengths, kind="stable")
+    reader = TextReader(network, tokenizer, ReaderOptions(max_length, max_truncated=1.0))
+    examples = [Example(*fields) for fields in texts]
+    tokens = tokenised(examples, reader.encoder)
+    read = hidden_states(reader, reader.encode(examples), Budget(BATCH * int(tokens.lengths.max()), rows=BATCH))
     states = torch.zeros(*tokens.ids.shape, network.config.hidden_size, device=device)
-    with working("reading texts", len(texts)), torch.inference_mode():
-        for start in range(0, len(order), BATCH):
-            rows = order[start : start + BATCH]
-            states[rows, : tokens.lengths[rows].max()] = _states(network, tokens, rows, has_types)
-            advance(len(rows))
+    for row, own in enumerate(read):
+        states[row, : own.shape[1]] = own[0]
     return EncodedTexts(tokens, states, torch.from_numpy(tokens.text).to(device))
-
-
-def _states(network: torch.nn.Module, tokens: TokenizedTexts, rows: Ints, has_types: bool) -> Tensor:
-    device = next(network.parameters()).device
-    longest = int(tokens.lengths[rows].max())
-    inputs = {
-        "input_ids": tokens.ids[rows, :longest],
-        "attention_mask": (np.arange(longest) < tokens.lengths[rows, None]).astype(np.int64),
-    }
-    if has_types:
-        inputs["token_type_ids"] = tokens.types[rows, :longest]
-    output = network(**{name: torch.from_numpy(values).to(device) for name, values in inputs.items()})
-    states: Tensor = output.last_hidden_state
-    return states

@@ -5,16 +5,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
 
-from didact.errors import CapabilityError, ModelError, ParameterError
-from didact.models.encoding import Encoder
-from didact.models.eval_mode import quiet
-from didact.models.load import embedded_path
+from didact.errors import CapabilityError, ParameterError
+from didact.models.encoders import load_encoder
+from didact.models.encoding import Encoder, length_limit
 from didact.settings import at_least
 from didact.students.attention_tap import tapped_attention, use_attention_tap
 from didact.students.base import (
@@ -39,7 +37,7 @@ from didact.students.tokenized import tokenised
 from didact.types import Example
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedModel
 
 GPU_TOGETHER, CPU_TOGETHER = 16, 4
 NARROW = 256
@@ -141,7 +139,7 @@ class EncoderFactory:
 
     def __init__(self, student: Transformer, setup: TaskSetup) -> None:
         self.student, self.setup = student, setup
-        self.encoder, self.tokenizer = load_encoder(student.model, student.dropout)
+        self.encoder, self.tokenizer = load_encoder(student.model, dropout=student.dropout)
         self.limit = length_limit(self.encoder, self.tokenizer, student.max_length)
         layers = int(self.encoder.config.num_hidden_layers)
         if not -layers <= student.layer < layers:
@@ -234,49 +232,6 @@ def _mean(values: Tensor, mask: Tensor) -> Tensor:
     """Mean over the tokens: (S, B, L, D), (S, B, L) -> (S, B, D)."""
     there = mask[..., None].to(values.dtype)
     return (values * there).sum(2) / there.sum(2)
-
-
-def load_encoder(name: str | None, dropout: float) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Encoder and tokenizer, from the embedded files, a directory or the Hub."""
-    from transformers import AutoConfig, AutoModel, AutoTokenizer
-
-    place = embedded_path() if name is None else Path(name) if Path(name).is_dir() else name
-    try:
-        config = AutoConfig.from_pretrained(place)
-        for key, value in config.to_dict().items():
-            if "drop" in key and isinstance(value, float):
-                setattr(config, key, dropout)
-        tokenizer = AutoTokenizer.from_pretrained(place)
-        with quiet():
-            encoder = AutoModel.from_pretrained(place, config=config, dtype=torch.float32, use_safetensors=True)
-    except (OSError, ValueError, KeyError, ImportError) as problem:
-        reason = next((line.strip() for line in str(problem).splitlines() if line.strip()), type(problem).__name__)
-        raise ModelError(
-            f"cannot load the student's encoder {name!r}: {reason[:200]} (give a directory with config.json, a "
-            "tokenizer and safetensors, a Hub id, or leave model out for the embedded one)"
-        ) from problem
-    _check(name, encoder, tokenizer)
-    if getattr(encoder, "pooler", None) is not None:
-        encoder.pooler = None  # nothing reads it
-    return encoder.eval(), tokenizer
-
-
-def _check(name: str | None, encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-    if not tokenizer.is_fast:
-        raise ModelError(f"{name!r} has no fast tokenizer, so hints in characters cannot reach its tokens")
-    if encoder.config.is_encoder_decoder:
-        raise ModelError(f"{name!r} is an encoder-decoder; a student must be an encoder")
-
-
-def length_limit(encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, wanted: int) -> int:
-    """The smallest of the wanted, the tokenizer's and the position table's limits."""
-    limits = [wanted, tokenizer.model_max_length]
-    table = getattr(encoder.config, "max_position_embeddings", None)
-    if isinstance(table, int) and table > 0:
-        # RoBERTa and its kin count positions from behind the number of padding.
-        shifted = getattr(getattr(encoder, "embeddings", None), "padding_idx", None)
-        limits.append(table if shifted is None else table - shifted - 1)
-    return min(limits)
 
 
 def _probe(encoder: PreTrainedModel, has_types: bool) -> dict[str, Tensor]:
