@@ -197,7 +197,7 @@ def _options() -> argparse.ArgumentParser:
 def _taught(args: argparse.Namespace) -> Class:
     """The sentiment model as the teacher."""
     teacher = load_teacher()
-    tokenizer = teacher.encoder.tokenizer
+    tokenizer = teacher.tokenizer
     pool = load_reviews("student_train", args.pool, args.tokens, tokenizer)
     exam = load_reviews("student_test", args.exam, args.tokens, tokenizer)
     explanations = explained(teacher, pool, args.explainers.split(","), args.cache)

@@ -30,6 +30,7 @@ class BertSizes(Protocol):
     vocab_size: int
     max_position_embeddings: int
     type_vocab_size: int
+    num_labels: int
     pad_token_id: int
     layer_norm_eps: float
 
@@ -43,7 +44,7 @@ class NativeBertForSequenceClassification(nn.Module):
         self.name_or_path = ""
         sizes = cast("BertSizes", config)
         self.bert = _Bert(sizes)
-        self.classifier = nn.Linear(sizes.hidden_size, config.num_labels)
+        self.classifier = nn.Linear(sizes.hidden_size, sizes.num_labels)
 
     @classmethod
     def from_pretrained(cls, folder: Path) -> NativeBertForSequenceClassification:
