@@ -23,6 +23,7 @@ from didact.data.load import load_data
 from didact.models.eval_mode import quiet
 from didact.models.text import TextModel
 from didact.ops.units import word_spans
+from didact.scale.collect import collect
 from didact.simulation.controls import control
 from didact.simulation.hints import HintFormat
 from didact.simulation.simulability import NONE, Material, Plan, Setting, WeightedChannel, simulate
@@ -32,7 +33,6 @@ from didact.store.parts import Parts
 from didact.students.base import Hint, Lesson
 from didact.students.channels.prior import PriorChannel
 from didact.students.kinds.ridge import Ridge
-from didact.trained.collect import collect
 from didact.types import Example, Explanation, Floats
 
 EXPLAINERS = (

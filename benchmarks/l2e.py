@@ -30,7 +30,7 @@ from didact.attribution.lime import Lime
 from didact.models.text import TextModel
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.onnx import LIMIT, ExportAgreement
-from didact.trained.presets import train_l2e
+from didact.trained.train import train
 from didact.types import Example, Prediction
 
 WORDS = (18, 22)
@@ -95,7 +95,7 @@ def _explainers(
     """The same briefly trained explainer in both runtimes, and how alike they are on the texts."""
     unseen = set(texts)
     learnt = [text for text in load_texts(args.train + len(texts), (5, 25)) if text not in unseen][: args.train]
-    explainer = train_l2e(model, learnt, GradientXInput(), signal="labelling", epochs=4, fit={"device": "cpu"})
+    explainer = train("l2e", model, learnt, GradientXInput(), signal="labelling", epochs=4, fit={"device": "cpu"})
     print(f"trained on {len(learnt)} texts: {dict(explainer.about.scores)}")
     agreement = explainer.export_onnx(folder, explanations=explainer.explain(model, texts), force=True)
     print(f"exported: {agreement}")
