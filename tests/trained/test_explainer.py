@@ -18,7 +18,7 @@ from didact.models.load import load_model
 from didact.models.text import TextModel
 from didact.protocols import Explainer, Model
 from didact.testing.conformance import CHECKS, applicable, make_case
-from didact.testing.tiny import TEXTS, tiny_model
+from didact.testing.tiny import TEXTS, keyword_predict, tiny_model
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.metadata import ExplainerMetadata
 from didact.trained.shapes.scorer import Scorer, ScorerConfig
@@ -312,3 +312,22 @@ def test_an_unreachable_hub_is_told(model: Model, tmp_path: Path, monkeypatch: p
     made(model).save_pretrained(tmp_path)
     with pytest.raises(ParameterError, match="unknown device 'gpu'"):
         LearnedExplainer.from_pretrained(tmp_path, device="gpu")
+
+
+def test_a_folder_of_the_first_format_is_read(tmp_path: Path) -> None:
+    """Written when the reference was called teacher and expected disagreement doubt; it explains as it did then."""
+    written = Path(__file__).parent / "data" / "explainer-format-1"
+    black_box = load_model(keyword_predict, labels=("negative", "positive"))
+    explainer = LearnedExplainer.from_pretrained(written, force=True)
+    (found,) = explainer.explain(black_box, ["a warm film with dull acting"])
+    expected = (-2.0591676, -0.7597384, 1.9735651, 0.5891116, -1.6265595, -1.6408696)
+    assert found.scores == pytest.approx(expected, abs=1e-5)
+    assert found.details["disagreement"] == pytest.approx(1.5249594)
+    assert explainer.about.reference == "occlusion+random"
+    assert "milliseconds per text of the reference" in explainer.about.cost
+    assert "disagreement and error, spearman" in explainer.about.scores
+    explainer.save_pretrained(tmp_path)
+    text = (tmp_path / "config.json").read_text("utf-8")
+    assert json.loads(text)["didact_explainer"] == 2
+    assert "teacher" not in text
+    assert LearnedExplainer.from_pretrained(tmp_path).parameters == explainer.parameters

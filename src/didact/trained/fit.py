@@ -29,7 +29,7 @@ from didact.trained._accelerating import make_accelerator, seed_dropout
 from didact.trained._batching import by_length, share, shuffled
 from didact.trained._fit_state import Checkpoint, Place
 from didact.trained.fit_types import Epoch, FitConfig, Fitted, TrainingRun
-from didact.trained.samples import Sample, TrainingBatch, TrainingSamples, padded_targets, samples_hash
+from didact.trained.samples import Sample, TrainingSamples, batch_of, samples_hash
 from didact.trained.shapes.base import Shape
 from didact.trained.signals.base import Signal
 
@@ -187,14 +187,10 @@ class _Training:
 
     def _losses(self, samples: Sequence[Sample], rows: Ints, generator: torch.Generator | None) -> Tensor:
         """The loss of each text, (rows,); without a generator, in validation."""
-        chosen = [samples[row] for row in rows]
-        columns = self.shape.collate([sample.item for sample in chosen])
-        targets = padded_targets(columns["present"], samples, rows).to(self.device)
-        inputs = {name: column.to(self.device) for name, column in columns.items()}
-        extra, shared = [sample.extra for sample in chosen], self.task.samples.shared
-        batch = TrainingBatch(targets, inputs["present"], generator, inputs, extra, shared)
+        batch = batch_of(self.shape, samples, rows, self.device, self.task.samples.shared)
+        batch = dataclasses.replace(batch, generator=generator)
         # In validation each process has batches of its own, so none may wait for the others in its forward pass.
-        outputs = self.kept(inputs) if generator is None else self.model(inputs)
+        outputs = self.kept(batch.inputs) if generator is None else self.model(batch.inputs)
         each = self.task.signal.loss(outputs.float(), batch)
         lost = (~each.isfinite()).nonzero()
         if len(lost):

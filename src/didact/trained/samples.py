@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from didact.errors import InputError
-from didact.trained.shapes.base import Item, ShapeBatch
+from didact.trained.shapes.base import Item, Shape, ShapeBatch
 from didact.types import Floats
 
 
@@ -76,17 +76,19 @@ class TrainingBatch:
     shared: Mapping[str, object] = field(default_factory=dict)
 
 
-def padded_targets(present: Tensor, samples: Sequence[Sample], rows: NDArray[np.int64]) -> Tensor:
-    """Targets where units are, 0 elsewhere: (rows, units)."""
-    counts = present.sum(1).tolist()
-    for row, count in zip(rows, counts, strict=True):
-        if len(samples[row].targets) != count:
-            raise InputError(
-                f"sample {row} (from 0) has {count} units but {len(samples[row].targets)} targets; give one each"
-            )
-    padded = torch.zeros(present.shape)
-    padded[present] = torch.from_numpy(np.concatenate([samples[row].targets for row in rows])).float()
-    return padded
+def batch_of(
+    shape: Shape,
+    samples: Sequence[Sample],
+    rows: NDArray[np.int64],
+    device: torch.device,
+    shared: Mapping[str, object],
+) -> TrainingBatch:
+    """Some rows of the samples as a batch without a generator, its tensors on a device."""
+    chosen = [samples[row] for row in rows]
+    columns = shape.collate([sample.item for sample in chosen])
+    targets = _padded_targets(columns["present"], samples, rows).to(device)
+    inputs = {name: column.to(device) for name, column in columns.items()}
+    return TrainingBatch(targets, inputs["present"], None, inputs, [sample.extra for sample in chosen], shared)
 
 
 def samples_hash(samples: Sequence[Sample]) -> str:
@@ -98,3 +100,16 @@ def samples_hash(samples: Sequence[Sample]) -> str:
             digest.update(f"{name} {array.dtype} {array.shape} ".encode())
             digest.update(array.tobytes())
     return digest.hexdigest()[:16]
+
+
+def _padded_targets(present: Tensor, samples: Sequence[Sample], rows: NDArray[np.int64]) -> Tensor:
+    """Targets where units are, 0 elsewhere: (rows, units)."""
+    counts = present.sum(1).tolist()
+    for row, count in zip(rows, counts, strict=True):
+        if len(samples[row].targets) != count:
+            raise InputError(
+                f"sample {row} (from 0) has {count} units but {len(samples[row].targets)} targets; give one each"
+            )
+    padded = torch.zeros(present.shape)
+    padded[present] = torch.from_numpy(np.concatenate([samples[row].targets for row in rows])).float()
+    return padded
