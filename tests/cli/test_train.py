@@ -1,6 +1,7 @@
 """``didact train`` and ``didact explain --explainer`` as a user meets them."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from didact.protocols import Evidence
 from didact.render.jsonio import load
 from didact.testing.tiny import tiny_model
 from didact.trained.explainer import LearnedExplainer
+from didact.trained.presets.base import PRESETS, ExplainerPreset, PresetCard, TrainingInput, settings_of
 
 QUICK = ("--reference", "occlusion", "--epochs", "2", "--width", "8")
 
@@ -132,3 +134,52 @@ def test_the_embedded_models_explainer_finds_planted_words(tmp_path: Path) -> No
     assert sum(grades) / len(grades) > 0.8
     loaded = LearnedExplainer.from_pretrained(tmp_path)
     assert loaded.parameters == explainer.parameters
+
+
+@pytest.mark.parametrize("preset", PRESETS.names())
+def test_every_setting_of_a_preset_is_an_option_with_help(preset: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        run("train", preset, "--help")
+    assert stop.value.code == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for setting in settings_of(PRESETS.get(preset)):
+        assert f"--{setting.name.replace('_', '-')}" in shown
+        assert setting.help in shown
+    assert PRESETS.card(preset).examples[0] in shown
+
+
+def test_presets_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run("train", "--help")
+    shown = " ".join(capsys.readouterr().out.split())
+    for card in PRESETS.cards():
+        assert f"{card.name} {card.summary}" in shown
+    assert run("list", "signals", "--format", "json") == 0
+    assert {row["name"] for row in json.loads(capsys.readouterr().out)} >= {"ranking", "labelling", "regression"}
+
+
+def test_options_reach_the_training(network: str, texts: str, tmp_path: Path) -> None:
+    options = ["--signal", "labelling", "--signal-settings", "classes=3", "--signal-settings", "reduce=mean"]
+    options += ["--fit", "batch_rows=8", "--dropout", "0.25", "--positions", "learned", "--window", "3"]
+    given = ("train", "l2e", "--model", network, "--data", texts, *QUICK, *options, "--limit", "20")
+    assert run(*given, "--out", str(tmp_path)) == 0
+    explainer = LearnedExplainer.from_pretrained(tmp_path)
+    assert explainer.signal.parameters == {"classes": 3, "reduce": "mean"}
+    settings = explainer.shape.settings
+    assert [settings[name] for name in ("dropout", "positions", "window")] == [0.25, "learned", 3]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Undescribed(ExplainerPreset):
+    """Has a setting that its docstring does not describe."""
+
+    card = PresetCard("undescribed", "test", "None.", "none", "scorer", ("ranking",))
+    size: int = 3
+
+    def train(self, given: TrainingInput) -> LearnedExplainer:
+        raise NotImplementedError
+
+
+def test_a_setting_without_a_description_is_refused() -> None:
+    with pytest.raises(ValueError, match="undescribed does not describe its setting 'size'"):
+        settings_of(Undescribed)

@@ -14,7 +14,7 @@ from didact.errors import InputError, ParameterError
 if TYPE_CHECKING:
     from didact.protocols import Explainer, Model
     from didact.trained.explainer import LearnedExplainer
-    from didact.trained.presets.base import PresetCard, Setting
+    from didact.trained.presets.base import PresetCard, PresetSetting
     from didact.types import Example, Explanation
 
 NAME = "train"
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         _add_preset(command, card, settings_of(PRESETS.get(card.name)))
 
 
-def _add_preset(parser: argparse.ArgumentParser, card: PresetCard, settings: Sequence[Setting]) -> None:
+def _add_preset(parser: argparse.ArgumentParser, card: PresetCard, settings: Sequence[PresetSetting]) -> None:
     shared.add_model(parser)
     group = parser.add_argument_group("data")
     group.add_argument(
@@ -82,7 +82,7 @@ def _add_reference(parser: argparse.ArgumentParser, default: str) -> None:
     shared.add_method(parser)
 
 
-def _add_setting(group: argparse._ArgumentGroup, setting: Setting) -> None:
+def _add_setting(group: argparse._ArgumentGroup, setting: PresetSetting) -> None:
     """An option of the setting's type; without it the preset's default holds."""
     option, kind = f"--{setting.name.replace('_', '-')}", _kind(setting.type)
     text = setting.help.replace("%", "%%")
@@ -135,7 +135,7 @@ def run(options: argparse.Namespace) -> None:
     print(options.out)
 
 
-def _settings(options: argparse.Namespace, settings: Sequence[Setting]) -> dict[str, object]:
+def _settings(options: argparse.Namespace, settings: Sequence[PresetSetting]) -> dict[str, object]:
     """The settings that were given."""
     given = {setting.name: getattr(options, setting.name) for setting in settings}
     return {

@@ -14,7 +14,7 @@ from didact.trained.fit_types import FitConfig
 
 def make_accelerator(config: FitConfig) -> Accelerator:
     """Accelerate for the device and precision of a training; under a launch, one of several processes."""
-    # Accelerate takes part in a launch of several processes without GPUs only where the CPU is asked for.
+    # Accelerate takes part in a launch of several processes without GPUs only where the CPU is requested.
     cpu = config.device == "cpu" or not torch.accelerator.is_available()
     # It keeps one device and one precision for the whole process, which a training with others must renew.
     settled = bool(PartialState._shared_state) and not torch.distributed.is_initialized()

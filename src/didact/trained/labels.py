@@ -51,7 +51,7 @@ class ReferenceLabels:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelConfig:
-    """How references are asked.
+    """How references are run.
 
     Args:
         parts: where explanations are stored.

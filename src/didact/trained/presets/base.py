@@ -89,7 +89,7 @@ class TrainingInput:
         return [one for one in self.examples if isinstance(one, Explanation)]
 
 
-class Preset(Configured, ABC):
+class ExplainerPreset(Configured, ABC):
     """A published system; a subclass's dataclass fields are its settings, with one line each under Args."""
 
     card: ClassVar[PresetCard]
@@ -108,7 +108,7 @@ class Preset(Configured, ABC):
         """Train an explainer of the given model."""
 
 
-PRESETS: Registry[Preset, PresetCard] = Registry(
+PRESETS: Registry[ExplainerPreset, PresetCard] = Registry(
     "preset", "didact.trained.presets", [str(Path(__file__).parent)], "didact.presets"
 )
 register = PRESETS.register
@@ -125,7 +125,7 @@ def default_reference(card: PresetCard, **settings: object) -> Explainer:
 
 
 @dataclass(frozen=True)
-class Setting:
+class PresetSetting:
     """A setting of a preset, as a command line shows it.
 
     Attributes:
@@ -141,7 +141,7 @@ class Setting:
     help: str
 
 
-def settings_of(preset: type[Preset]) -> list[Setting]:
+def settings_of(preset: type[ExplainerPreset]) -> list[PresetSetting]:
     """All settings in the order of their fields; each must be described in the docstring."""
     hints, lines = get_type_hints(preset), _described(preset)
     listed = []
@@ -150,12 +150,12 @@ def settings_of(preset: type[Preset]) -> list[Setting]:
         default = item.default if factory is dataclasses.MISSING else factory()
         if item.name not in lines:
             raise ValueError(f"{preset.card.name} does not describe its setting {item.name!r} under Args")
-        listed.append(Setting(item.name, hints[item.name], default, lines[item.name]))
+        listed.append(PresetSetting(item.name, hints[item.name], default, lines[item.name]))
     return listed
 
 
-def _described(preset: type[Preset]) -> dict[str, str]:
-    """Setting -> its description, from the section Args of the docstring."""
+def _described(preset: type[ExplainerPreset]) -> dict[str, str]:
+    """PresetSetting -> its description, from the section Args of the docstring."""
     text = inspect.getdoc(preset) or ""
     section = text.partition("Args:\n")[2].partition("\n\n")[0]
     entries = re.findall(r"^    (\w+): (.*(?:\n      +.*)*)", section, flags=re.MULTILINE)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from didact.errors import ParameterError
-from didact.trained.presets.base import Preset, PresetCard, TrainingInput, default_reference, register
+from didact.trained.presets.base import ExplainerPreset, PresetCard, TrainingInput, default_reference, register
 from didact.trained.shapes._scorer_config import Positions, Reading
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     )
 )
 @dataclass(frozen=True, kw_only=True)
-class L2E(Preset):
+class L2E(ExplainerPreset):
     """Distil a slow explainer of a model into a network that explains in one pass.
 
     The texts are split by the seed; the reference explains all of them; the network learns from the training texts, the

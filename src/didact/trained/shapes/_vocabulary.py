@@ -148,11 +148,11 @@ class Pieces(UnitReader):
         if not texts:
             return []
         codes = self._encoder.encode([units.example for units in texts])
-        found = []
+        read = []
         for units, code, owners in zip(texts, codes, _by_characters(texts, codes), strict=True):
             exact = _by_position(units, code)
-            found.append(_in_order(code.ids, owners if exact is None else exact, len(units)))
-        return found
+            read.append(_in_order(code.ids, owners if exact is None else exact, len(units)))
+        return read
 
     def vocabulary(self) -> Sequence[str]:
         """Tokens that are whole words, in the order of their numbers, which mostly is that of their frequency."""
