@@ -331,7 +331,7 @@ def speed(desk: Desk) -> dict[str, Any]:
         rows[one.label] = _timed(explainer.explain, model, few) / len(few)
     for folder in sorted((desk.work / "explainers").glob("l2e*(*) 0")):
         learned = LearnedExplainer.from_pretrained(folder, device=desk.device)
-        if learned.about.teacher != desk.study.teachers[0].name:
+        if learned.about.reference != desk.study.teachers[0].name:
             continue
         name = folder.name.removesuffix(" 0")
         learned.explain(model, texts, predictions=known)

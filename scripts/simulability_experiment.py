@@ -53,12 +53,12 @@ from didact.models import half_precision
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
 from didact.protocols import Model
+from didact.scale.collect import collect
 from didact.simulation.gains import compute_gains
 from didact.store import compact, files, keys
 from didact.store import explanations as explanation_store
 from didact.store.parts import Parts
 from didact.students.base import StudentOutcome
-from didact.trained.collect import collect
 from didact.types import Example
 
 os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # asking for a GPU must not hinder forks from using it

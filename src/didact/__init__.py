@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         save,
         show,
         simulate,
-        train_l2e,
+        train,
     )
     from didact.errors import DidactError
     from didact.types import Estimate, Example, Explanation, Prediction, Span, Target
@@ -39,7 +39,7 @@ _HOME = {
     "save": "api",
     "show": "api",
     "simulate": "api",
-    "train_l2e": "api",
+    "train": "api",
     "DidactError": "errors",
     "Estimate": "types",
     "Example": "types",
@@ -68,7 +68,7 @@ __all__ = [
     "save",
     "show",
     "simulate",
-    "train_l2e",
+    "train",
 ]
 
 

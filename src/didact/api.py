@@ -284,46 +284,49 @@ def simulate(  # noqa: PLR0913 - one call, and every argument but the first has 
     return found
 
 
-def train_l2e(
+def train(
+    preset: str,
     data: object,
     model: object = DEFAULT,
-    teacher: str | Explainer | Sequence[str | Explainer] | None = None,
+    reference: str | Explainer | Sequence[str | Explainer] | None = None,
     *,
     out: str | Path | None = None,
     progress: bool = True,
-    **settings: Any,
+    **settings: object,
 ) -> LearnedExplainer:
-    """Train a small network that explains in one pass as a slow explainer would.
+    """Train an explainer that explains in one pass.
 
     Args:
+        preset: what to train, such as "l2e": a small network that learns a slow explainer's scores.
         data: anything ``didact.data.load.load_data`` takes: a file, "corpus", a list of texts, its own result; or
             explanations that exist already.
         model: anything ``load_model`` takes.
-        teacher: a method, an explainer, or several; LIME with 100 samples when not given.
-        out: where the explainer is saved. Labels and checkpoints are kept there too: after a kill the same call goes on
-            where it stopped.
+        reference: for presets that learn another explainer's scores: a method, an explainer, or several; the preset's
+            own choice when not given.
+        out: where the explainer is saved. Labels and checkpoints are stored there too: after a kill the same call goes
+            on where it stopped.
         progress: show a bar on work over two seconds.
-        **settings: see ``didact.trained.presets.L2E``.
+        **settings: of the preset; see its class in ``didact.trained.presets``.
 
     Example:
         >>> import didact
-        >>> explainer = didact.train_l2e("corpus", teacher="occlusion", out="runs/l2e")  # doctest: +SKIP
+        >>> explainer = didact.train("l2e", "corpus", reference="occlusion", out="runs/l2e")  # doctest: +SKIP
         >>> didact.show(didact.explain("A warm and funny film.", method=explainer))  # doctest: +SKIP
     """
     from didact.data.load import load_data
-    from didact.trained import presets
+    from didact.trained import train as trainer
 
-    examples: Sequence[Any]
-    if isinstance(data, list) and data and all(isinstance(one, Explanation) for one in data):
+    examples: Sequence[ExampleLike] | Sequence[Explanation]
+    if isinstance(data, list) and data and all(isinstance(each, Explanation) for each in data):
         examples, name = data, f"{len(data)} labels"
     else:
         dataset = load_data(data)
-        examples, name = dataset.examples, presets.told(dataset)
+        examples, name = dataset.examples, trainer.described(dataset)
     with _progress(progress):
-        made = presets.train_l2e(_model(model), examples, teacher, folder=out, data=name, **settings)
+        explainer = trainer.train(preset, _model(model), examples, reference, folder=out, data=name, **settings)
     if out is not None:
-        made.save_pretrained(out)
-    return made
+        explainer.save_pretrained(out)
+    return explainer
 
 
 def list_methods(model: object | None = None, example: ExampleLike | None = None) -> list[Card]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from didact.metrics.faithfulness.prediction_agreement import PredictionAgreement
 from didact.metrics.plausibility.rationale_f1 import RationaleF1
 from didact.protocols import Evidence, Model
-from didact.trained.signals.distil import kinds
+from didact.trained.signals.labelling import kinds
 from didact.types import Explanation, Floats, Scale, Target
 
 Bools = NDArray[np.bool_]

@@ -4,7 +4,7 @@ They are small and independent, so that many processes can share them: chunks of
 teacher, and per network one piece that trains and grades it. What a piece finds is written at once, and a study that
 was stopped goes on with the pieces that are missing.
 
-    WORK/parts/                  labels, as ``didact.trained.collect`` keeps them
+    WORK/parts/                  labels, as ``didact.scale.collect`` keeps them
     WORK/labels/TEACHER.parquet  all labels of a teacher in a small table
     WORK/records/*.parquet       grades, a file per piece
     WORK/explainers/*            trained explainers
@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
-import torch
 
 from didact.attribution.base import ATTRIBUTIONS
 from didact.data.load import load_data
@@ -30,18 +29,19 @@ from didact.metrics.base import METRICS
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
 from didact.protocols import Evidence, Explainer
+from didact.scale.collect import collect
 from didact.store import compact, files
 from didact.store import records as record_store
 from didact.store.parts import Parts
-from didact.trained import signals
-from didact.trained.collect import collect
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.fidelity import agreement_with_reference, top_weight
 from didact.trained.fit import fit
 from didact.trained.fit_types import FitConfig
+from didact.trained.labels import from_explanations
 from didact.trained.metadata import ExplainerMetadata
-from didact.trained.shapes.scorer import Scorer, ScorerConfig
-from didact.trained.signals.distil import Labelling
+from didact.trained.shapes.base import SHAPES
+from didact.trained.signals import base as signals
+from didact.trained.signals.labelling import Labelling
 from didact.types import Example, Explanation, Record
 
 METRICS_OF_ALL: Mapping[str, tuple[str, Mapping[str, Any]]] = {
@@ -259,35 +259,26 @@ class Desk:
         model, validation = self.model, self.labels(teacher, "validation")
         train = self.labels(teacher, "train")[: own["texts"]]
         kind, settings = SIGNALS[signal]
-        task = signals.get(kind).suited(signed=train[0].signed, **settings)
-        inherited = reading == "tokens" and self.study.embeddings != "own"
-        known = cast("torch.nn.Embedding", model.network.get_input_embeddings()).weight.detach()
-        config = ScorerConfig(
-            **{
-                "positions": "sinusoidal" if reading == "tokens" else "none",
-                "table": known.shape[1] if inherited else None,
-                **own["network"],
-                "labels": model.labels,
-                "outputs": task.outputs,
-                "reading": reading,
-                "seed": seed,
-            }
-        )
-        scorer = Scorer.for_texts([one.units for one in train], config, tokenizer=model.tokenizer)
-        if inherited:
-            scorer.inherit(known, keep=self.study.embeddings == "kept")
-        samples, held_out = (
-            list(zip(scorer.read_explained(some), map(task.targets, some), strict=True)) for some in (train, validation)
-        )
+        task = signals.SIGNALS.get(kind).suited(signed=train[0].signed, **settings)
+        network = {
+            "positions": "sinusoidal" if reading == "tokens" else "none",
+            "embeddings": self.study.embeddings if reading == "tokens" else "own",
+            **own["network"],
+            "reading": reading,
+            "seed": seed,
+        }
+        scorer = SHAPES.get("scorer").build(model, [one.units for one in train], task.outputs, network)
+        texts = ([one.example for one in some] for some in (train, validation))
+        samples = task.prepare(signals.SignalTask(model, *texts, from_explanations([*train, *validation])), scorer)
         device = {"device": "cpu"} if model.network.device.type == "cpu" else {}
         training = FitConfig(**{**own["training"], **device, "seed": seed})
-        monitor = top_weight(task, held_out, validation) if self.study.choose == "top_weight" else None
-        fitted = fit(scorer, task, samples, held_out, training, monitor=monitor)
+        monitor = top_weight(task, samples.validation, validation) if self.study.choose == "top_weight" else None
+        fitted = fit(scorer, task, samples, training, monitor=monitor)
         asked = self.study.teacher(teacher)
         about = ExplainerMetadata.of(
             model,
-            teacher=asked.name,
-            teacher_parameters=cast("dict[str, Any]", dict(asked.settings)),
+            reference=asked.name,
+            reference_parameters=cast("dict[str, Any]", dict(asked.settings)),
             data=self.study.name,
             data_hash=fitted.data_hash,
         )
@@ -299,8 +290,7 @@ class Desk:
             "monitor": None if fitted.run.best.monitor is None else round(fitted.run.best.monitor, 4),
             "seconds": round(fitted.seconds, 2),
         }
-        learned = cast("Scorer", fitted.shape).folded()
-        return LearnedExplainer(learned.to(model.network.device), task, about), facts
+        return LearnedExplainer(fitted.shape.finished().to(model.network.device), task, about), facts
 
     def _grades(self, found: Sequence[Explanation], high: float | None = None) -> dict[str, list[float]]:
         """All metrics; ``high`` is that of the signal by which labels were learnt."""

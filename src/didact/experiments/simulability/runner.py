@@ -25,6 +25,7 @@ from didact.experiments.simulability.prepare import HUMAN, Experiment
 from didact.experiments.simulability.recipe import KIND, Format
 from didact.protocols import Evidence, Metric, Model
 from didact.provenance import content_hash, versions
+from didact.scale.collect import collect
 from didact.simulation.controls import ControlInput, control_inputs, controlled, corrupted
 from didact.simulation.execution import simulate
 from didact.simulation.hints import overlap, size_in_bits
@@ -32,7 +33,6 @@ from didact.simulation.simulability import Execution, SimulabilityData
 from didact.store import keys
 from didact.store.parts import Parts
 from didact.students.base import Hint
-from didact.trained.collect import collect
 from didact.types import Explanation, Floats
 
 COMPARED = 500

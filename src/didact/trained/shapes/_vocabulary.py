@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,7 +114,7 @@ class Vocabulary(UnitReader):
         """Read vocabulary.json."""
         path = folder / "vocabulary.json"
         try:
-            data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            data = json.loads(path.read_text(encoding="utf-8"))
             return cls([str(word) for word in data["words"]], lower=bool(data["lower"]))
         except (OSError, ValueError, KeyError, TypeError) as problem:
             raise FormatError(f"{path} does not hold a vocabulary: {problem}") from None
@@ -148,11 +148,11 @@ class Pieces(UnitReader):
         if not texts:
             return []
         codes = self._encoder.encode([units.example for units in texts])
-        found = []
+        read = []
         for units, code, owners in zip(texts, codes, _by_characters(texts, codes), strict=True):
             exact = _by_position(units, code)
-            found.append(_in_order(code.ids, owners if exact is None else exact, len(units)))
-        return found
+            read.append(_in_order(code.ids, owners if exact is None else exact, len(units)))
+        return read
 
     def vocabulary(self) -> Sequence[str]:
         """Tokens that are whole words, in the order of their numbers, which mostly is that of their frequency."""
@@ -183,7 +183,7 @@ def _spelled(units: Units, lower: bool) -> tuple[str, ...]:
 
 
 def _by_position(units: Units, code: Encoding) -> Longs | None:
-    """Owners of tokens that are units themselves; None unless it is this tokenizer that found them.
+    """Owners of tokens that are units themselves; None unless this tokenizer made them.
 
     Several tokens can stand for one character, and then only their positions tell them apart.
     """

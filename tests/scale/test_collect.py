@@ -20,11 +20,12 @@ from didact.experiments.runner import run
 from didact.models.load import load_model
 from didact.progress import listening
 from didact.protocols import ExampleLike, Model, TargetLike
+from didact.scale.collect import collect, fresh
+from didact.scale.label_files import read_labels
 from didact.store import explanations as store
 from didact.store import files
 from didact.store.parts import Parts
 from didact.testing.tiny import keyword_predict
-from didact.trained.collect import collect, fresh, read_labels
 from didact.types import Card, Cost, Example, Explanation, Units
 
 TEXTS = ["a warm and wonderful film", "a dull plot", "good food", "the acting was worse", "avoid it", "we saw it"]
