@@ -29,7 +29,7 @@ from didact.types import Card, Cost, Target, Units
 )
 @dataclass(frozen=True, kw_only=True)
 class AttentionRollout(Attribution):
-    """Says from which input tokens the position that the classifier reads is mixed, if attention alone mixed them.
+    """Shows from which input tokens the position that the classifier reads is mixed, if attention alone mixed them.
 
     A layer's matrix is A' = (1 - r) A + r I, with A the mean over heads and r standing for the residual connection;
     the score is the read position's row of the product over layers. Unlike ``attention`` it knows that a token of an

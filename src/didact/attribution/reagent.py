@@ -37,11 +37,11 @@ class Reagent(Attribution):
     the mean update with the unit replaced minus the mean update with it kept, which has a sign where a softmax has
     none.
 
-    Where words come from: the published method asks a second, masked language model. A classifier has none to ask, so
-    they are drawn from ``background``, a text file of the kind that is classified, in which a word counts as often as
-    it occurs. Without one every absent token becomes a whole word of the model's vocabulary (the first 5000, each
-    equally likely), or, for a black box, one of some 170 common English words. Words are drawn without a look at the
-    context.
+    Where words come from: the published method takes them from a second, masked language model. A classifier comes
+    without one, so they are drawn from ``background``, a text file of the kind that is classified, in which a word
+    counts as often as it occurs. Where no file is given every absent token becomes a whole word of the model's
+    vocabulary (the first 5000, each equally likely), or, for a black box, one of some 170 common English words. Words
+    are drawn without a look at the context.
 
     Args:
         rounds: how often each unit is replaced.

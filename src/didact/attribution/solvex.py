@@ -1,4 +1,4 @@
-"""Solvex: search for the order of units that a faithfulness metric likes best."""
+"""Solvex: search for the order of units that a faithfulness metric rates best."""
 
 from __future__ import annotations
 
@@ -43,8 +43,9 @@ class Solvex(Attribution):
     taken first, 1/n for the last. Units not taken by the end of the search follow in the order of their worth as a
     first unit.
 
-    Scores reproduce an order and have no sign. It answers what the metric can reach at most, and it optimises what it
-    may later be judged by: say so when it is put beside other methods. ``occlusion`` orders by the first step alone.
+    Scores reproduce an order and have no sign. They show what the metric can reach at most, and they optimise what they
+    may later be judged by: state this when they are put beside other methods. ``occlusion`` orders by the first step
+    alone.
 
     Args:
         metric: what is optimised.

@@ -1,4 +1,4 @@
-"""Trivial: says the label by where it points, and nothing about the text."""
+"""Trivial: encodes the label in which units it marks, and explains nothing."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ from didact.types import Card, Cost, Floats, Target, Units
 )
 @dataclass(frozen=True, kw_only=True)
 class Trivial(Attribution):
-    """1 for one block of ``percent`` % of the units, 0 elsewhere; which block says which class is explained.
+    """1 for one block of ``percent`` % of the units, 0 elsewhere; which block depends on the explained class.
 
-    A judge of explanations that lets this control score well is being told the label rather than taught. The last
+    A judge of explanations that rates this control high reads the label off it instead of learning anything. The last
     class has the first block, the one before it the second, and so on: for (negative, positive) that is the paper's
     first k % for positive and next k % for negative. A block holds at least one unit. Blocks that would run over the
-    end of the text start again at its beginning, so classes are told apart only while they and ``percent`` fit into it.
+    end of the text start again at its beginning, so classes can be distinguished only while they and ``percent``
+    fit into it.
 
     Args:
         percent: size of a block in percent of the units.

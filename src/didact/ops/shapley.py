@@ -1,7 +1,7 @@
-"""Shapley values from the answers to pairs of complementary coalitions, with standard errors.
+"""Shapley values from the values of pairs of complementary coalitions, with standard errors.
 
-Only the difference D(S) = f(S) - f(complement of S) of a pair says anything about Shapley values: the mean of the two
-is the part of f that every unit shares alike. With x = +1 for a unit in S and -1 for one outside, D is an odd function
+Shapley values depend on the difference D(S) = f(S) - f(complement of S) of a pair alone: the mean of the two is the
+part of f that every unit shares alike. With x = +1 for a unit in S and -1 for one outside, D is an odd function
 of x, and D(all) = f(all) - f(none) is what the values add up to.
 """
 
@@ -24,7 +24,7 @@ DECIDING = 160
 
 
 class ShapleyEstimate(NamedTuple):
-    """Shapley values and their standard errors, one per unit; no errors where they cannot be told."""
+    """Shapley values and their standard errors, one per unit; no errors where they cannot be estimated."""
 
     values: Floats
     errors: Floats
@@ -153,8 +153,8 @@ def _noise(count: int, noise: float) -> Floats:
 def _covariance(x: Floats, y: Floats, share: Floats) -> Floats:
     """sinh(sum a x y) over its largest value, which it has at x = y."""
     reach = np.arctanh(share)
-    found: Floats = np.sinh((x * reach) @ y.T) / np.sinh(reach.sum())
-    return found
+    covariance: Floats = np.sinh((x * reach) @ y.T) / np.sinh(reach.sum())
+    return covariance
 
 
 def _shapley_of_kernel(x: Floats, share: Floats) -> tuple[Floats, Floats]:

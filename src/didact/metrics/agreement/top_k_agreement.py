@@ -38,7 +38,7 @@ class TopKAgreement(BaseMetric):
         magnitude: compare absolute scores, as is fair where one explainer's scores have a sign and another's have not.
 
     Example:
-        >>> TopKAgreement(k=5).measure(Evidence(found, others={"lime": by_lime}))  # doctest: +SKIP
+        >>> TopKAgreement(k=5).measure(Evidence(explanations, others={"lime": by_lime}))  # doctest: +SKIP
     """
 
     share: float = 0.1
@@ -55,6 +55,6 @@ class TopKAgreement(BaseMetric):
         """Compare with every other explainer."""
         return with_each_other(self.card.name, evidence, self.magnitude, self._compare)
 
-    def _compare(self, one: Floats, other: Floats) -> float:
-        size = min(self.k, len(one)) if self.k is not None else top_size(len(one), self.share)
-        return overlap(top(one, size), top(other, size)) / size if size else float("nan")
+    def _compare(self, first: Floats, second: Floats) -> float:
+        size = min(self.k, len(first)) if self.k is not None else top_size(len(first), self.share)
+        return overlap(top(first, size), top(second, size)) / size if size else float("nan")

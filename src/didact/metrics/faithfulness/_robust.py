@@ -1,4 +1,4 @@
-"""Judging by a surrogate that has learnt to read texts with a few units missing; no more than that is taken out."""
+"""Grading with a surrogate that was trained on texts with a few units missing; no more than that is taken out."""
 
 from __future__ import annotations
 
@@ -67,12 +67,13 @@ class Robust(BaseMetric):
         """Mean fall of the surrogate's probability over the draws, for each percent."""
         if evidence.surrogate is None:
             raise InputError(f"{self.card.name} needs a surrogate; make one with didact.models.surrogate")
-        keep = [np.concatenate([_everything(one), self._draws(one, part)]) for one in evidence.explanations]
-        targets = [dataclasses.replace(one.target, scale="probability") for one in evidence.explanations]
-        units = [one.units for one in evidence.explanations]
+        explanations = evidence.explanations
+        keep = [np.concatenate([_everything(each), self._draws(each, part)]) for each in explanations]
+        targets = [dataclasses.replace(each.target, scale="probability") for each in explanations]
+        units = [each.units for each in explanations]
         absence = settled(evidence.surrogate, self.absence)
-        found = evidence.surrogate.score(units, targets, keep, absence)
-        return [self._grade(values) for values in found]
+        outputs = evidence.surrogate.score(units, targets, keep, absence)
+        return [self._grade(values) for values in outputs]
 
     def _draws(self, explanation: Explanation, part: Part) -> Bools:
         """Keep masks, the draws of the first percent first: (percents * samples, units)."""

@@ -15,7 +15,7 @@ from didact.metrics._words import Words, mean_defined, mean_parts, top_size, wor
 from didact.metrics.base import BaseMetric
 from didact.protocols import Evidence
 from didact.settings import at_least
-from didact.types import Example, Explanation, Floats, Grade, Region, Units, overlapping
+from didact.types import Example, Explanation, Floats, Grade, Region, overlapping
 
 Bools = NDArray[np.bool_]
 
@@ -84,11 +84,6 @@ class Plausibility(BaseMetric):
 def rationales(example: Example) -> tuple[tuple[Region, ...], ...]:
     """What each annotator marked."""
     return example.annotators or (example.rationale or (),)
-
-
-def in_rationale(units: Units) -> Bools:
-    """Per unit whether the example's rationale overlaps it."""
-    return overlapping(units.regions, units.example.rationale or ())
 
 
 def roc_auc(scores: Floats, gold: Bools) -> float:

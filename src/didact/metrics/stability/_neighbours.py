@@ -31,12 +31,12 @@ def nearest(similarities: Floats, names: Sequence[str], count: int) -> list[Near
         count: how many neighbours, or as many as there are.
     """
     by_name = np.argsort(np.argsort(np.array(names), kind="stable"), kind="stable")
-    found = []
+    neighbours = []
     for number, row in enumerate(similarities):
         order = np.lexsort((by_name, -row))
         order = order[order != number][:count]
-        found.append(Near(order, row[order]))
-    return found
+        neighbours.append(Near(order, row[order]))
+    return neighbours
 
 
 def lexical(texts: Sequence[Sequence[str]]) -> Floats:
