@@ -15,7 +15,6 @@ import json
 import platform
 import time
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -44,7 +43,7 @@ def main() -> None:
     names = options.methods.split(",") if options.methods else every
     place = options.out / "methods.json"
     found = json.loads(place.read_text(encoding="utf-8"))["seconds"] if options.methods and place.exists() else {}
-    record: dict[str, Any] = {
+    record: dict[str, object] = {
         "tokens": {name: len(units) for name, units in tokens.items()},
         "rounds": options.rounds,
         "machine": f"{platform.machine()} CPU, one thread",

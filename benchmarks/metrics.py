@@ -143,7 +143,7 @@ def _round(
     logits: list[Tensor] = []
 
     def grade() -> None:
-        values[:] = [one.value for one in metric.measure(Evidence(explanations, model))]
+        values[:] = [each.value for each in metric.measure(Evidence(explanations, model))]
 
     def bare() -> None:
         logits[:] = _forward(model.hf, [batch for batch, _ in batches])
@@ -159,7 +159,7 @@ def _round(
 
 
 def _sum(times: Sequence[Timing]) -> Timing:
-    return Timing(sum(one.wall for one in times), sum(one.cpu for one in times))
+    return Timing(sum(timing.wall for timing in times), sum(timing.cpu for timing in times))
 
 
 if __name__ == "__main__":
