@@ -20,7 +20,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification
@@ -74,7 +74,7 @@ class Row(TypedDict):
 
     base: Run
     narrow: Run | None
-    limit: float
+    limit: NotRequired[float]
 
 
 class TimeUpError(Exception):
@@ -184,10 +184,11 @@ def _add(folder: Path, name: str, row: Row, order: list[str]) -> None:
     """Add a row to the record that the folder holds, and write the page again."""
     place = folder / "memory.json"
     written = json.loads(place.read_text(encoding="utf-8"))["methods"] if place.exists() else {}
-    known = {
-        method: Row(base=Run(**old["base"]), narrow=old["narrow"] and Run(**old["narrow"]), limit=old["limit"])
+    known: dict[str, Row] = {
+        method: {**old, "base": Run(**old["base"]), "narrow": old["narrow"] and Run(**old["narrow"])}
         for method, old in written.items()
-    } | {name: row}
+    }
+    known[name] = row
     rows = {method: known[method] for method in order if method in known}
     record = {
         "tokens": TOKENS,
