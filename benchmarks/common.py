@@ -212,7 +212,7 @@ def machine(threads: int) -> dict[str, str]:
 
 
 def publish(section: str, text: str, tables: Sequence[Table], raw: object, args: argparse.Namespace) -> None:
-    """Print the tables; unless it was a quick run without --out, put them into speed.json and write speed.md anew."""
+    """Print the tables; unless it was a quick run without --out, put them into speed.json and write speed.md again."""
     print("\n".join(_lines(table) for table in tables))
     if args.out is None and args.quick:
         print("A quick run: nothing written (give --out for that).")

@@ -7,7 +7,7 @@ of one narrow layer on the same text.
 
 Examples:
     python -m benchmarks.memory
-    python -m benchmarks.memory --methods lime,decompx --limit 300    # measures these anew, keeps the other rows
+    python -m benchmarks.memory --methods lime,decompx --limit 300    # measures these again, keeps the other rows
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ def _page(rows: dict[str, Row]) -> str:
         "A method that takes longer than a limit is stopped there; *seconds* and *evaluations* then say how far it "
         "came, of how many. Batches hold the same number of tokens all the way, so its peak does not depend on "
         "how many follow: *at half* is the peak when half of these evaluations were done. What grows with the whole "
-        "budget are the method's own arrays, its masks and answers; *own arrays* is how much the peak rises over that "
+        "budget are the method's own arrays, its masks and values; *own arrays* is how much the peak rises over that "
         "of a plain prediction when the whole budget runs on the same text with a network of one layer x "
         f"{SHAPES['narrow']['hidden_size']}, and *peak* counts it on top. Other work ran on the "
         "machine at the same time, which stretches all seconds, those of the dry run too.",

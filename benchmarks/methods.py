@@ -5,7 +5,7 @@ disturbs least, best of a few runs, default settings.
 
 Examples:
     python -m benchmarks.methods
-    python -m benchmarks.methods --methods lime,kernel_shap --rounds 5    # measures these anew, keeps the other rows
+    python -m benchmarks.methods --methods lime,kernel_shap --rounds 5    # measures these again, keeps the other rows
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class Pair:
 
 
 class StandIn:
-    """Stands in for the model: remembers which variants a metric asks for, and gives answers that are known already.
+    """Stands in for the model: records which variants a metric requests, and returns values that are known already.
 
     Args:
         model: whose place it takes.
@@ -51,7 +51,7 @@ class StandIn:
     def score(
         self, units: Sequence[Units], targets: Sequence[Target], keep: Sequence[Keep], absence: str | None = None
     ) -> list[Floats]:
-        """Remember the question; answer what is known."""
+        """Record the variants; return the known values, or zeros."""
         self.keep, self.absence = list(keep), str(absence)
         if not self.shares:
             return [np.zeros(len(masks)) for masks in keep]
@@ -126,7 +126,7 @@ def _ratio(pair: Pair, which: str) -> float:
 
 
 def _work(model: TextModel, metric: BaseMetric, explanations: Sequence[Explanation]) -> tuple[Work, str]:
-    """The variants that a metric asks for, and how it wants absence shown."""
+    """The variants that a metric requests, and its absence operator."""
     stand_in = StandIn(model)
     metric.measure(Evidence(explanations, stand_in))  # type: ignore[arg-type] # has what metrics use
     units = [explanation.units for explanation in explanations]

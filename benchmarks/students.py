@@ -110,7 +110,7 @@ def _options() -> argparse.ArgumentParser:
     )
     options.add_argument("--rounds", type=int, default=3, help="interleaved rounds (default 3)")
     options.add_argument("--length", type=int, default=128, help="tokens of the longest texts (default 128)")
-    options.add_argument("--batch", type=int, default=16, help="lessons per step (default 16)")
+    options.add_argument("--batch", type=int, default=16, help="training texts per step (default 16)")
     options.add_argument("--precision", default="float32", help="float32, tf32, bfloat16, by commas (GPU only)")
     options.add_argument("--same", type=int, help="students whose results are compared (default: all of them)")
     options.add_argument("--threads", type=int, default=1, help="threads on the CPU (default 1)")
@@ -168,13 +168,13 @@ def _timed(
 
 
 def _difference(apart: Sequence[StudentOutcome], joined: Sequence[StudentOutcome]) -> float:
-    """Largest difference of any student's number for any exam text; numbers have a spread of 1."""
+    """Largest difference of any student's number for any test text; numbers have a spread of 1."""
     pairs = zip(apart, joined, strict=True)
     return max(float(np.abs(alone.answers - other.answers).max()) for alone, other in pairs)
 
 
 def _setting(name: str, args: argparse.Namespace) -> Setting:
-    """Texts joined from made-up reviews, with random numbers to learn: each student its own lessons."""
+    """Texts joined from made-up reviews, with random numbers to learn: each student its own training texts."""
     rng = np.random.default_rng(0)
     lessons = args.steps * args.batch
     size = min(lessons, 512)
@@ -234,7 +234,7 @@ def _plain_weights(width: int, hidden: int) -> LstmWeights:
 
 
 class _Packed(nn.Module):
-    """``nn.LSTM`` as everybody uses it: both directions in one call, padding packed away."""
+    """``nn.LSTM`` as it is usually called: both directions in one call, padding packed away."""
 
     def __init__(self, width: int, hidden: int) -> None:
         super().__init__()

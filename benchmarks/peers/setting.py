@@ -36,7 +36,7 @@ Item = list[Text]
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of a table: who, set how, and how to run it.
+    """One line of a table: the library, its setting, and how to run it.
 
     Attributes:
         name: library and setting.

@@ -102,7 +102,7 @@ def _smoothgrad(bench: Bench, batch: int) -> Attribute:
 
 
 def _gradient_shap(bench: Bench, batch: int) -> Attribute:
-    """It has no setting for the batch size: called anew for every batch, and averaged."""
+    """It has no setting for the batch size: called once for every batch, and averaged."""
     explainer = _library("GradientShap", OfVectors(bench.network))
 
     def attribute(vectors: Tensor, baselines: Tensor, options: Mapping[str, object], evaluations: int) -> Tensor:

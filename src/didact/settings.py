@@ -40,6 +40,22 @@ def at_least(owner: Configured, **bounds: float) -> None:
             raise ParameterError(f"{name} of {owner.card.name} must be at least {bound}, got {value!r}")
 
 
+def at_most(owner: Configured, **bounds: float) -> None:
+    """Refuse settings above their bound."""
+    for name, bound in bounds.items():
+        value = getattr(owner, name)
+        if not value <= bound:
+            raise ParameterError(f"{name} of {owner.card.name} must be at most {bound}, got {value!r}")
+
+
+def check_share(owner: Configured, *names: str) -> None:
+    """Refuse settings that are not a share: above 0 and at most 1."""
+    for name in names:
+        value = getattr(owner, name)
+        if not 0 < value <= 1:
+            raise ParameterError(f"{name} of {owner.card.name} must be above 0 and at most 1, got {value!r}")
+
+
 def _check_type(owner: str, name: str, value: object, hint: object) -> None:
     if not _fits(value, hint):
         allowed = ", ".join(_allowed(hint))

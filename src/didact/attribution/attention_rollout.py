@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from didact.attribution.base import Attribution, Outcome, at_least, register
-from didact.errors import ParameterError
+from didact.attribution.base import Attribution, Outcome, at_least, at_most, register
 from didact.ops.rollout import roll_out
 from didact.ops.units import sum_to_units
 from didact.protocols import ATTENTIVE, Attentive, Reads
@@ -48,8 +47,7 @@ class AttentionRollout(Attribution):
 
     def __post_init__(self) -> None:
         at_least(self, residual=0)
-        if self.residual > 1:
-            raise ParameterError(f"residual of {self.card.name} must be at most 1, got {self.residual!r}")
+        at_most(self, residual=1)
 
     def attribute(self, model: Attentive, units: Sequence[Units], targets: Sequence[Target]) -> list[Outcome]:
         """Observe one pass per example, one at a time: the maps of a long text are large."""

@@ -19,6 +19,7 @@ from didact.provenance import versions
 from didact.registry import Registry
 from didact.settings import Configured
 from didact.settings import at_least as at_least
+from didact.settings import at_most as at_most
 from didact.types import Card, Cost, Example, Explanation, Floats, Level, Prediction, Scale, Target, Units
 
 CHUNK = 64

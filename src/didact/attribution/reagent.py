@@ -9,8 +9,7 @@ from typing import Self
 
 import numpy as np
 
-from didact.attribution.base import Attribution, Outcome, at_least, generator, register
-from didact.errors import ParameterError
+from didact.attribution.base import Attribution, Outcome, at_least, at_most, generator, register
 from didact.ops.coalitions import Bools
 from didact.protocols import Model
 from didact.types import Card, Cost, Floats, Target, Units
@@ -64,8 +63,7 @@ class Reagent(Attribution):
 
     def __post_init__(self) -> None:
         at_least(self, rounds=1, share=0.01, seed=0)
-        if self.share > 1:
-            raise ParameterError(f"share of reagent must be at most 1, got {self.share!r}")
+        at_most(self, share=1)
 
     def attribute(self, model: Model, units: Sequence[Units], targets: Sequence[Target]) -> list[Outcome]:
         """Evaluate the full text and all groups, then compare."""

@@ -9,8 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from didact.attribution.base import Attribution, Outcome, at_least, register
-from didact.errors import ParameterError
+from didact.attribution.base import Attribution, Outcome, at_least, at_most, register
 from didact.ops.coalitions import Bools
 from didact.protocols import Model
 from didact.types import Card, Cost, Floats, Target, Units
@@ -76,8 +75,7 @@ class Solvex(Attribution):
         at_least(self, beam=1, depth=0, steps=1)
         if self.candidates is not None:
             at_least(self, candidates=1)
-        if self.depth > 100:
-            raise ParameterError(f"depth of solvex must be at most 100, got {self.depth!r}")
+        at_most(self, depth=100)
 
     def attribute(self, model: Model, units: Sequence[Units], targets: Sequence[Target]) -> list[Outcome]:
         """Take one unit more in every beam of every example, all evaluated together, until each is deep enough."""

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from didact.attribution.base import Attribution, Outcome, at_least, register
-from didact.errors import ParameterError
+from didact.attribution.base import Attribution, Outcome, at_least, at_most, register
 from didact.protocols import Model
 from didact.types import Card, Cost, Floats, Target, Units
 
@@ -47,8 +46,7 @@ class Trivial(Attribution):
 
     def __post_init__(self) -> None:
         at_least(self, percent=0)
-        if self.percent > 100:
-            raise ParameterError(f"percent of trivial must be at most 100, got {self.percent!r}")
+        at_most(self, percent=100)
 
     def attribute(self, model: Model, units: Sequence[Units], targets: Sequence[Target]) -> list[Outcome]:
         """Point at the class's block."""

@@ -132,7 +132,7 @@ _ALL = (
         },
         rationales="passages that speak for the label",
         notes="train+validation are the 1,800 reviews annotated in 2007; the release ends the spans of test one token "
-        "early; a folder has them mended and that is the default, "
+        "early; a folder has them corrected and that is the default, "
         'fields={"rationale": "rationales"} reads them as released; the Hub has quotations, which are looked up',
     ),
     Preset(

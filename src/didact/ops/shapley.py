@@ -46,12 +46,12 @@ def linear_fit(rows: Bools, differences: Floats, total: float) -> ShapleyEstimat
 
 
 def smooth_fit(rows: Bools, differences: Floats, total: float) -> ShapleyEstimate:
-    """Shapley values of the smoothest function through the answers, as a Gaussian process understands it.
+    """Shapley values of the smoothest function through the given values, as a Gaussian process defines it.
 
     The prior covariance of D(x) and D(y) is sinh(sum_i a_i x_i y_i): the odd part of a product over the units, so that
     interactions of every odd order are possible and higher ones less likely. a_i grows with what unit i does when it
     is the only one present or the only one absent; units that do nothing there are not expected to interact. Values
-    and errors are mean and deviation of the Shapley values, a linear function of D, given the answers.
+    and errors are mean and deviation of the Shapley values, a linear function of D, given these values.
 
     Args:
         rows: pairs, the n single units first.

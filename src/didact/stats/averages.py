@@ -42,7 +42,7 @@ def by_example(
     row_of = {name: place for place, name in enumerate(rows)}
     column_of = {name: place for place, name in enumerate(columns)}
     cell = np.array(
-        [row_of[who] * len(columns) + column_of[what] for who, what in zip(explainers, examples, strict=True)],
+        [row_of[name] * len(columns) + column_of[id_] for name, id_ in zip(explainers, examples, strict=True)],
         dtype=np.int64,
     )
     defined, size = ~np.isnan(numbers), len(rows) * len(columns)

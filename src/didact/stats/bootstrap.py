@@ -62,10 +62,7 @@ def intervals(
     columns: Iterable[ArrayLike], *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
 ) -> list[Interval]:
     """``interval`` of many columns at once, of any lengths; columns of equal length share their resamples."""
-    if not 0 < level < 1:
-        raise ParameterError(f"level must lie between 0 and 1, got {level!r}; 0.95 is usual")
-    if resamples < 1:
-        raise ParameterError(f"resamples must be at least 1, got {resamples!r}; {RESAMPLES} is the default")
+    check_resampling(level, resamples)
     arrays = [np.asarray(column, dtype=np.float64).ravel() for column in columns]
     kept = [np.sort(column[~np.isnan(column)]) for column in arrays]
     results = [_without_spread(values, len(column) - len(values)) for values, column in zip(kept, arrays, strict=True)]
@@ -78,6 +75,14 @@ def intervals(
         for place, mean, low, high in zip(places, *(end.tolist() for end in ends), strict=True):
             results[place] = Interval(mean, low, high, n, results[place].dropped)
     return results
+
+
+def check_resampling(level: float, resamples: int) -> None:
+    """Refuse a level that is no probability, and fewer than one resample."""
+    if not 0 < level < 1:
+        raise ParameterError(f"level must lie between 0 and 1, got {level!r}; 0.95 is usual")
+    if resamples < 1:
+        raise ParameterError(f"resamples must be at least 1, got {resamples!r}; some thousands are usual")
 
 
 def differences(a: ArrayLike, b: ArrayLike) -> Floats:

@@ -38,7 +38,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, stdtrit
 from scipy.stats import rankdata
 
-from didact.errors import InputError, ParameterError
+from didact.errors import InputError
+from didact.stats.bootstrap import check_resampling
 from didact.stats.correlation import kendall
 from didact.types import Floats
 
@@ -94,7 +95,7 @@ class TauInterval:
 
 def crossed_interval(matrix: ArrayLike, *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0) -> Crossed:
     """Interval of the mean of a matrix (subsets, items)."""
-    _check(level, resamples)
+    check_resampling(level, resamples)
     scores = _matrix(matrix)
     values = scores[np.isfinite(scores).all(axis=1)]
     subsets, items, dropped = *values.shape, len(scores) - len(values)
@@ -175,7 +176,7 @@ def tau_interval(
         resamples: how many.
         seed: of the resampling.
     """
-    _check(level, resamples)
+    check_resampling(level, resamples)
     names = [name for name in table_a if name in table_b]
     first, second = _stacked(table_a, names, "first"), _stacked(table_b, names, "second")
     nan = float("nan")
@@ -225,13 +226,6 @@ def rmse_values(answers: ArrayLike, truth: ArrayLike) -> Floats:
     mean = squares.mean(axis=1, keepdims=True)
     root = np.sqrt(mean)
     return np.asarray(root + (squares - mean) / np.where(root > 0, 2 * root, 1.0))
-
-
-def _check(level: float, resamples: int) -> None:
-    if not 0 < level < 1:
-        raise ParameterError(f"level must lie between 0 and 1, got {level!r}; 0.95 is usual")
-    if resamples < 1:
-        raise ParameterError(f"resamples must be at least 1, got {resamples!r}; {RESAMPLES} is the default")
 
 
 def _matrix(scores: ArrayLike) -> Floats:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from didact.errors import ParameterError
 from didact.metrics._words import overlap, top, top_size
 from didact.metrics.agreement._helpers import with_each_other
 from didact.metrics.base import BaseMetric, register
 from didact.protocols import Evidence
-from didact.settings import at_least
+from didact.settings import at_least, check_share
 from didact.types import Floats, Grade, MetricCard
 
 
@@ -46,8 +45,7 @@ class TopKAgreement(BaseMetric):
     magnitude: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 < self.share <= 1:
-            raise ParameterError(f"share of {self.card.name} must be above 0 and at most 1, got {self.share!r}")
+        check_share(self, "share")
         if self.k is not None:
             at_least(self, k=1)
 

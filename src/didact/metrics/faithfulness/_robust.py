@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from didact.errors import InputError, ParameterError
+from didact.errors import InputError
 from didact.metrics.base import BaseMetric
 from didact.metrics.faithfulness._erasure import (
     ERASER_PERCENTS,
@@ -22,7 +22,7 @@ from didact.metrics.faithfulness._erasure import (
 )
 from didact.ops.masking import Absence
 from didact.protocols import Evidence
-from didact.settings import at_least
+from didact.settings import at_least, check_share
 from didact.types import Explanation, Floats, Grade
 
 Part = Callable[[Bools], Bools]
@@ -57,11 +57,7 @@ class Robust(BaseMetric):
         check_percents(self)
         at_least(self, samples=1)
         Absence.parse(self.absence)
-        for name in ("fraction", "share"):
-            if not 0 < getattr(self, name) <= 1:
-                raise ParameterError(
-                    f"{name} of {self.card.name} must be above 0 and at most 1, got {getattr(self, name)!r}"
-                )
+        check_share(self, "fraction", "share")
 
     def falls(self, evidence: Evidence, part: Part) -> list[Grade]:
         """Mean fall of the surrogate's probability over the draws, for each percent."""

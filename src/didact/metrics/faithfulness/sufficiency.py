@@ -26,7 +26,7 @@ from didact.types import Grade, MetricCard
 class Sufficiency(Erasure):
     """Mean over k of p(x) - p(the top k % of units alone), p being the probability of the explained label.
 
-    Small where the top units are enough for the answer, below 0 where they alone make the model surer. This is
+    Small where the top units are enough for the prediction, below 0 where they alone make the model surer. This is
     ERASER's term; elsewhere "sufficiency" also means that equal explanations go with equal labels. With one percent
     this is sufficiency at k %; with several it is the area over the perturbation curve (AOPC), the plain mean, and the
     parts are the values at each k. AML's "Suff" is ``percents=[20], rounding="floor"`` on tokens, its "A-S" the default

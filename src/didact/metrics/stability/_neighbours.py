@@ -56,7 +56,7 @@ def lexical(texts: Sequence[Sequence[str]]) -> Floats:
 
 
 def semantic(vectors: Floats) -> Floats:
-    """Cosines, rounded so that the batch a vector came from does not decide who is nearest: (texts, texts)."""
+    """Cosines, rounded so that the batch a vector came from does not decide which text is nearest: (texts, texts)."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
     cosines: Floats = np.clip(unit @ unit.T, -1, 1)

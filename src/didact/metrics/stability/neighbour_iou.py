@@ -13,7 +13,7 @@ from didact.metrics._words import Words, mean_defined, top, top_size, words_of
 from didact.metrics.base import BaseMetric, register
 from didact.metrics.stability._neighbours import Near, lexical, nearest, semantic
 from didact.protocols import Evidence
-from didact.settings import at_least
+from didact.settings import at_least, check_share
 from didact.types import Explanation, Floats, Grade, MetricCard
 
 Sets = Mapping[str, Mapping[str, float]]
@@ -68,8 +68,7 @@ class NeighbourIou(BaseMetric):
 
     def __post_init__(self) -> None:
         at_least(self, neighbours=1, max_words=1)
-        if not 0 < self.share <= 1:
-            raise ParameterError(f"share of {self.card.name} must be above 0 and at most 1, got {self.share!r}")
+        check_share(self, "share")
         if self.high is not None and not self.high > 0:
             raise ParameterError(f"high of {self.card.name} must be above 0, got {self.high!r}")
 
