@@ -20,7 +20,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification
@@ -184,11 +184,7 @@ def _add(folder: Path, name: str, row: Row, order: list[str]) -> None:
     """Add a row to the record that the folder holds, and write the page again."""
     place = folder / "memory.json"
     written = json.loads(place.read_text(encoding="utf-8"))["methods"] if place.exists() else {}
-    known: dict[str, Row] = {
-        method: {**old, "base": Run(**old["base"]), "narrow": old["narrow"] and Run(**old["narrow"])}
-        for method, old in written.items()
-    }
-    known[name] = row
+    known = {method: _row_of(**fields) for method, fields in written.items()} | {name: row}
     rows = {method: known[method] for method in order if method in known}
     record = {
         "tokens": TOKENS,
@@ -199,6 +195,12 @@ def _add(folder: Path, name: str, row: Row, order: list[str]) -> None:
     }
     place.write_text(json.dumps(record, indent=2, default=asdict) + "\n", encoding="utf-8")
     (folder / "memory.md").write_text(_page(rows), encoding="utf-8")
+
+
+def _row_of(base: dict[str, Any], narrow: dict[str, Any] | None, **limit: float) -> Row:
+    """A row from JSON."""
+    row = Row(base=Run(**base), narrow=None if narrow is None else Run(**narrow))
+    return {**row, "limit": limit["limit"]} if limit else row
 
 
 def _page(rows: dict[str, Row]) -> str:

@@ -35,8 +35,8 @@ def interpreto_entries(bench: Bench, case: Case, trial: Item, which: str) -> lis
         more: dict[str, object] = {} if kind in ("Occlusion", "Saliency") else {"n_perturbations": evaluations}
         if gradients:
             more["input_x_gradient"] = case.method != "gradient_norm"
-        made: Callable[..., object] = getattr(library, kind)(bench.network, bench.tokenizer, batch_size=batch, **more)
-        return made
+        built: Callable[..., object] = getattr(library, kind)(bench.network, bench.tokenizer, batch_size=batch, **more)
+        return built
 
     def with_batch(batch: int) -> Run:
         def run(items: Item, evaluations: int) -> None:

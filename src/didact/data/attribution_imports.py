@@ -69,18 +69,18 @@ class Outside:
         )
 
 
-def read(obj: object, given: ExampleLike | None = None, target: str | int | None = None) -> Outside | list[Outside]:
+def read(obj: object, source: ExampleLike | None = None, target: str | int | None = None) -> Outside | list[Outside]:
     """Recognise an object and take its attributions out; a list where it holds several texts.
 
     Args:
         obj: a ``shap.Explanation``, a ``lime`` explanation, captum's ``VisualizationDataRecord``, inseq's
             ``FeatureAttributionOutput``, ferret's ``Explanation``, or a mapping with "scores" (or "attributions") and
             either "spans" (or "offsets") or "tokens", and perhaps "method".
-        given: the explained text, where the object does not hold it (captum, inseq, mappings).
+        source: the explained text, where the object does not hold it (captum, inseq, mappings).
         target: the class to take out of an object that holds several.
     """
     if isinstance(obj, Mapping):
-        return _mapping(obj, given)
+        return _mapping(obj, source)
     library = type(obj).__module__.partition(".")[0]
     reader = READERS.get(library)
     if reader is None:
@@ -89,7 +89,7 @@ def read(obj: object, given: ExampleLike | None = None, target: str | int | None
             f"{', '.join(READERS)}, or a mapping with 'scores' and 'spans' (or 'tokens')"
         )
     try:
-        return reader(cast("Foreign", obj), given, target)
+        return reader(cast("Foreign", obj), source, target)
     except AttributeError as missing:
         raise FormatError(f"this {library} object cannot be read: {missing}") from None
 
@@ -100,7 +100,7 @@ def resolve(label: str | int | None, prediction: Prediction, scale: Scale | None
     return Target(index, prediction.labels[index], scale or "logit")
 
 
-def _mapping(obj: Mapping[str, Any], given: ExampleLike | None) -> Outside:
+def _mapping(obj: Mapping[str, Any], source: ExampleLike | None) -> Outside:
     """Arrays by name: spans, or tokens as captum's users keep them."""
     scores = obj.get("scores", obj.get("attributions"))
     spans = obj.get("spans", obj.get("offsets"))
@@ -109,17 +109,17 @@ def _mapping(obj: Mapping[str, Any], given: ExampleLike | None) -> Outside:
         raise FormatError(
             f"a mapping needs 'scores' (or 'attributions') and 'spans' (or 'offsets') or 'tokens'; it has {sorted(obj)}"
         )
-    text = _needed(obj.get("text", given), method)
+    text = _needed(obj.get("text", source), method)
     if spans is None:
         return _tokens(method, text, [str(token) for token in obj["tokens"]], _per_token(scores))
     return _outside(method, text, spans, _per_token(scores), "token" if obj.get("tokens") is not None else "word")
 
 
-def _captum(obj: Foreign, given: ExampleLike | None, target: str | int | None) -> Outside:
+def _captum(obj: Foreign, source: ExampleLike | None, target: str | int | None) -> Outside:
     """Captum's record for visualisation: tokens with the attribution of each."""
     outside = _tokens(
         "captum",
-        _needed(given, "captum"),
+        _needed(source, "captum"),
         [str(token) for token in obj.raw_input_ids],
         _per_token(obj.word_attributions),
     )
@@ -128,14 +128,14 @@ def _captum(obj: Foreign, given: ExampleLike | None, target: str | int | None) -
     return dataclasses.replace(outside, target=int(explained) if number else explained)
 
 
-def _shap(obj: Foreign, given: ExampleLike | None, target: str | int | None) -> Outside | list[Outside]:
+def _shap(obj: Foreign, source: ExampleLike | None, target: str | int | None) -> Outside | list[Outside]:
     """One text, or many in one object; base values and values add up to the model's output."""
     values = obj.values
     if len(obj.data) and not isinstance(obj.data[0], str):
         return [
             _shap_one(obj, _part(values, i), _part(obj.base_values, i), obj.data[i], target) for i in range(len(values))
         ]
-    return _shap_one(obj, values, obj.base_values, obj.data, target, given)
+    return _shap_one(obj, values, obj.base_values, obj.data, target, source)
 
 
 def _shap_one(
@@ -144,7 +144,7 @@ def _shap_one(
     base: object,
     data: Sequence[object],
     target: str | int | None,
-    given: ExampleLike | None = None,
+    source: ExampleLike | None = None,
 ) -> Outside:
     tokens = [str(token) for token in data]
     columns = _floats(values)
@@ -159,7 +159,7 @@ def _shap_one(
     chosen = int(totals.argmax()) if target is None else _index(target, labels)
     prediction, scale = _answer(labels, totals)
     method = "shap" if obj.hierarchical_values is None else "shap:partition"
-    text = Example.of("".join(tokens) if given is None else given)
+    text = Example.of("".join(tokens) if source is None else source)
     outside = _tokens(method, text, tokens, columns[:, chosen])
     return dataclasses.replace(
         outside,
@@ -171,7 +171,7 @@ def _shap_one(
     )
 
 
-def _lime(obj: Foreign, given: ExampleLike | None, target: str | int | None) -> Outside:
+def _lime(obj: Foreign, source: ExampleLike | None, target: str | int | None) -> Outside:
     """LIME's words: one weight per word type, given to each of its places."""
     string = obj.domain_mapper.indexed_string
     labels = [str(name) for name in obj.class_names]
@@ -192,19 +192,19 @@ def _lime(obj: Foreign, given: ExampleLike | None, target: str | int | None) -> 
     return dataclasses.replace(outside, target=labels[chosen], scale=scale, prediction=prediction, signed=True)
 
 
-def _inseq(obj: Foreign, given: ExampleLike | None, target: str | int | None) -> Outside | list[Outside]:
+def _inseq(obj: Foreign, source: ExampleLike | None, target: str | int | None) -> Outside | list[Outside]:
     """What led to the generated tokens: mean over the steps; vectors count with their length, as inseq shows them."""
     info = obj.info if isinstance(obj.info, Mapping) else {}
     method = f"inseq:{info.get('attribution_method', 'unknown')}"
     sequences = [
-        _inseq_one(sequence, method, given if len(obj.sequence_attributions) == 1 else None)
+        _inseq_one(sequence, method, source if len(obj.sequence_attributions) == 1 else None)
         for sequence in obj.sequence_attributions
     ]
     named = [dataclasses.replace(outside, target=target) for outside in sequences]
     return named[0] if len(named) == 1 else named
 
 
-def _inseq_one(sequence: Foreign, method: str, given: ExampleLike | None) -> Outside:
+def _inseq_one(sequence: Foreign, method: str, source: ExampleLike | None) -> Outside:
     encoder = sequence.source_attributions is not None
     matrix = _floats(sequence.source_attributions if encoder else sequence.target_attributions)
     pieces = sequence.source if encoder else sequence.target[: sequence.attr_pos_start]
@@ -212,15 +212,15 @@ def _inseq_one(sequence: Foreign, method: str, given: ExampleLike | None) -> Out
     matrix = matrix[: len(tokens)]
     if matrix.ndim == 3:
         matrix = np.linalg.norm(matrix, axis=2)
-    text = joined(tokens) if given is None else given
+    text = joined(tokens) if source is None else source
     return _tokens(method, text, tokens, matrix.mean(axis=1) if matrix.ndim == 2 else matrix)
 
 
-def _ferret(obj: Foreign, given: ExampleLike | None, target: str | int | None) -> Outside:
+def _ferret(obj: Foreign, source: ExampleLike | None, target: str | int | None) -> Outside:
     """Ferret's tokens and scores; its class is called target_pos_idx, and target in earlier versions."""
     name = str(obj.explainer).strip().lower().replace(" ", "_")
     outside = _tokens(
-        f"ferret:{name}", obj.text if given is None else given, [str(t) for t in obj.tokens], _floats(obj.scores)
+        f"ferret:{name}", obj.text if source is None else source, [str(t) for t in obj.tokens], _floats(obj.scores)
     )
     explained = getattr(obj, "target_pos_idx", getattr(obj, "target", None)) if target is None else target
     return dataclasses.replace(outside, target=explained, signed=True)
@@ -235,11 +235,11 @@ READERS: dict[str, Callable[[Foreign, ExampleLike | None, str | int | None], Out
 }
 
 
-def _tokens(method: str, given: ExampleLike, tokens: Sequence[str], scores: Floats) -> Outside:
+def _tokens(method: str, source: ExampleLike, tokens: Sequence[str], scores: Floats) -> Outside:
     """Scores of tokens that are located by search; special tokens are left out, and their sum goes into the details."""
     if len(tokens) != len(scores):
         raise FormatError(f"{method} has {len(scores)} scores for {len(tokens)} tokens; there must be one for each")
-    example = Example.of(given)
+    example = Example.of(source)
     spans = align(example, tokens)
     placed = [(span, float(score)) for span, score in zip(spans, scores, strict=True) if span is not None]
     left_out = float(sum(score for span, score in zip(spans, scores, strict=True) if span is None))
@@ -248,7 +248,7 @@ def _tokens(method: str, given: ExampleLike, tokens: Sequence[str], scores: Floa
 
 
 def _outside(
-    method: str, given: ExampleLike, spans: Offsets, scores: Sequence[float] | Floats, level: Level
+    method: str, source: ExampleLike, spans: Offsets, scores: Sequence[float] | Floats, level: Level
 ) -> Outside:
     """Check spans and scores, and put them together."""
     values = _floats(scores)
@@ -261,25 +261,25 @@ def _outside(
     if not np.isfinite(values).all():
         bad = int(np.flatnonzero(~np.isfinite(values))[0])
         raise FormatError(f"score {bad} of {method} is {values[bad]}; scores must be finite")
-    units = Units(Example.of(given), level, tuple(_span(span) for span in spans))
+    units = Units(Example.of(source), level, tuple(_span(span) for span in spans))
     if any(span.start == span.end for span in units.spans):
         raise FormatError(f"{method} has a unit that covers no character; leave special tokens out")
     return Outside(method, units, tuple(values.tolist()), signed=bool((values < 0).any()))
 
 
-def _span(given: Span | Sequence[int]) -> Span:
-    if isinstance(given, Span):
-        return given
+def _span(source: Span | Sequence[int]) -> Span:
+    if isinstance(source, Span):
+        return source
     try:
-        return Span(*(int(part) for part in given))
+        return Span(*(int(part) for part in source))
     except TypeError:
-        raise FormatError(f"a span is (start, end) or (start, end, field), got {given!r}") from None
+        raise FormatError(f"a span is (start, end) or (start, end, field), got {source!r}") from None
 
 
-def _needed(given: object, method: str) -> ExampleLike:
-    if given is None:
+def _needed(source: object, method: str) -> ExampleLike:
+    if source is None:
         raise InputError(f"attributions of {method} do not hold the text; give it with text=...")
-    return cast("ExampleLike", given)
+    return cast("ExampleLike", source)
 
 
 def _floats(values: object) -> Floats:
