@@ -20,16 +20,18 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreT
 from benchmarks.common import SHARED, machine, prepare
 from didact.attribution.base import ATTRIBUTIONS
 from didact.data.load import load_data
+from didact.models.compose import compose
 from didact.models.eval_mode import quiet
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.ops.units import word_spans
 from didact.simulation.controls import control
+from didact.simulation.execution import simulate
 from didact.simulation.hints import HintFormat
-from didact.simulation.simulability import NONE, Material, Plan, Setting, WeightedChannel, simulate
+from didact.simulation.simulability import NONE, Plan, Setting, SimulabilityData, WeightedChannel
 from didact.stats.crossed import Crossed, crossed_gain, crossed_interval
 from didact.stats.paired import holm
 from didact.store.parts import Parts
-from didact.students.base import Hint, Lesson
+from didact.students.base import Hint, LabelledExample
 from didact.students.channels.prior import PriorChannel
 from didact.students.kinds.ridge import Ridge
 from didact.trained.collect import collect
@@ -63,8 +65,8 @@ class Class:
         explanations: of the explainers; empty for planted ones.
     """
 
-    pool: list[Lesson]
-    exam: list[Lesson]
+    pool: list[LabelledExample]
+    exam: list[LabelledExample]
     hints: Hints
     explanations: Mapping[str, list[Explanation]]
 
@@ -99,14 +101,14 @@ def main() -> None:
     _report(rows, none, {"wall_seconds": wall, "cpu_seconds": cpu}, args)
 
 
-def load_teacher() -> TextModel:
+def load_teacher() -> NetworkModel:
     """The sentiment model that students imitate."""
     place = SHARED / "weights" / "minilm-imdb"
     with quiet():
         network = AutoModelForSequenceClassification.from_pretrained(place, local_files_only=True)
         tokenizer = AutoTokenizer.from_pretrained(place, local_files_only=True)
     network.name_or_path = "minilm-imdb"
-    return TextModel(network.eval(), tokenizer)
+    return compose(network.eval(), tokenizer)
 
 
 def load_reviews(split: str, count: int, tokens: int, tokenizer: PreTrainedTokenizerBase) -> list[Example]:
@@ -118,7 +120,7 @@ def load_reviews(split: str, count: int, tokens: int, tokenizer: PreTrainedToken
 
 
 def explained(
-    teacher: TextModel, examples: Sequence[Example], names: Sequence[str], cache: Path
+    teacher: NetworkModel, examples: Sequence[Example], names: Sequence[str], cache: Path
 ) -> dict[str, list[Explanation]]:
     """Explanations by method; what the cache holds is not computed again."""
     parts = Parts(cache / "explanations")
@@ -129,7 +131,7 @@ def explained(
     return by_method
 
 
-def answered(teacher: TextModel, examples: Sequence[Example], cache: Path) -> list[Lesson]:
+def answered(teacher: NetworkModel, examples: Sequence[Example], cache: Path) -> list[LabelledExample]:
     """Texts with the teacher's answers, kept in the cache."""
     place = cache / "answers.json"
     known = json.loads(place.read_text(encoding="utf-8")) if place.is_file() else {}
@@ -140,10 +142,10 @@ def answered(teacher: TextModel, examples: Sequence[Example], cache: Path) -> li
         known |= {example.fingerprint: prediction.index for example, prediction in pairs}
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(json.dumps(known), encoding="utf-8")
-    return [Lesson(example, known[example.fingerprint]) for example in examples]
+    return [LabelledExample(example, known[example.fingerprint]) for example in examples]
 
 
-def planted_hints(lessons: Sequence[Lesson], noise: float, share: float, seed: int) -> list[Hint]:
+def planted_hints(lessons: Sequence[LabelledExample], noise: float, share: float, seed: int) -> list[Hint]:
     """The words of each text with the largest log-odds of its label, in so many deviations of noise."""
     texts = [lesson.example.text for lesson in lessons]
     spans = [word_spans(text) for text in texts]
@@ -196,12 +198,12 @@ def _options() -> argparse.ArgumentParser:
 def _taught(args: argparse.Namespace) -> Class:
     """The sentiment model as the teacher."""
     teacher = load_teacher()
-    tokenizer = teacher.encoder.tokenizer
+    tokenizer = teacher.tokenizer
     pool = load_reviews("student_train", args.pool, args.tokens, tokenizer)
     exam = load_reviews("student_test", args.exam, args.tokens, tokenizer)
     explanations = explained(teacher, pool, args.explainers.split(","), args.cache)
     first = next(iter(explanations.values()))
-    lessons = [Lesson(explanation.example, explanation.prediction.index) for explanation in first]
+    lessons = [LabelledExample(explanation.example, explanation.prediction.index) for explanation in first]
     return Class(lessons, answered(teacher, exam, args.cache), {}, explanations)
 
 
@@ -209,7 +211,7 @@ def _planted(args: argparse.Namespace) -> Class:
     """People's labels as the teacher."""
     pool, exam = (
         [
-            Lesson(Example(example.text.replace("<br />", " ")), int(example.label == "positive"))
+            LabelledExample(Example(example.text.replace("<br />", " ")), int(example.label == "positive"))
             for example in load_data("imdb", split=split).examples[:count]
         ]
         for split, count in (("student_train", args.pool), ("student_test", args.exam))
@@ -223,7 +225,10 @@ def _scores(task: Class, hints: Hints, args: argparse.Namespace) -> Mapping[str,
     student = Ridge(features=args.features, model=args.model)
     plan = Plan(sizes=(args.lessons,), subsets=args.students)
     result = simulate(
-        Material(task.pool, task.exam, hints), {"ridge": student}, {"prior": WeightedChannel(PriorChannel())}, plan
+        SimulabilityData(task.pool, task.exam, hints),
+        {"ridge": student},
+        {"prior": WeightedChannel(PriorChannel())},
+        plan,
     )
     return result.scores[Setting("ridge", "prior", args.lessons)]
 

@@ -27,7 +27,8 @@ from benchmarks.common import (
 )
 from didact.attribution.gradient_x_input import GradientXInput
 from didact.attribution.lime import Lime
-from didact.models.text import TextModel
+from didact.models.compose import compose
+from didact.models.network import NetworkModel
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.onnx import LIMIT, ExportAgreement
 from didact.trained.presets import train_l2e
@@ -47,7 +48,7 @@ Times = dict[str, list[Timing]]
 class Setting:
     """What is compared."""
 
-    model: TextModel
+    model: NetworkModel
     explainers: dict[str, LearnedExplainer]
     base: PreTrainedModel
 
@@ -74,7 +75,7 @@ def main() -> None:
         args.rounds, args.train = 2, 60
     prepare(args.threads)
     network, tokenizer, which = load_network()
-    model = TextModel(network, tokenizer)
+    model = compose(network, tokenizer)
     texts = load_texts(TOGETHER * min(args.rounds, 3), WORDS)
     with tempfile.TemporaryDirectory() as folder:
         explainers, agreement = _explainers(model, texts, args, Path(folder))
@@ -91,7 +92,7 @@ def main() -> None:
 
 
 def _explainers(
-    model: TextModel, texts: Sequence[str], args: argparse.Namespace, folder: Path
+    model: NetworkModel, texts: Sequence[str], args: argparse.Namespace, folder: Path
 ) -> tuple[dict[str, LearnedExplainer], ExportAgreement]:
     """The same briefly trained explainer in both runtimes, and how alike they are on the texts."""
     unseen = set(texts)
@@ -133,12 +134,12 @@ def _sides(setting: Setting, texts: Texts, size: int) -> Sides:
         sides[f"{name}: {CALL}"] = lambda e=explainer: [  # type: ignore[misc] # mypy sees no default
             e.explain(setting.model, texts.examples[cut], predictions=texts.predictions[cut]) for cut in cuts
         ]
-    for name, network in ((BERT, setting.base), (OWN, setting.model.hf)):
+    for name, network in ((BERT, setting.base), (OWN, setting.model.network)):
         sides[f"{name}: forward"] = _forward(network, setting.model, texts, cuts)
     return sides
 
 
-def _network(model: TextModel, explainer: LearnedExplainer, texts: Texts, size: int) -> Callable[[], object]:
+def _network(model: NetworkModel, explainer: LearnedExplainer, texts: Texts, size: int) -> Callable[[], object]:
     """The passes of the explainer's network alone, on batches that are ready."""
     shape, rows = explainer.shape, min(size, explainer._budget.rows)
     units = model.units(texts.examples, explainer.about.level)
@@ -153,7 +154,9 @@ def _network(model: TextModel, explainer: LearnedExplainer, texts: Texts, size: 
     return work
 
 
-def _forward(network: PreTrainedModel, model: TextModel, texts: Texts, cuts: Sequence[slice]) -> Callable[[], object]:
+def _forward(
+    network: PreTrainedModel, model: NetworkModel, texts: Texts, cuts: Sequence[slice]
+) -> Callable[[], object]:
     """Plain passes of a classifier, on tensors that are ready."""
     written = [example.text for example in texts.examples]
     batches = [dict(model.tokenizer(written[cut], padding=True, return_tensors="pt")) for cut in cuts]

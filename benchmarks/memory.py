@@ -28,8 +28,9 @@ from transformers import AutoConfig, AutoModelForSequenceClassification
 from didact.api import list_methods, load_explainer
 from didact.errors import DidactError
 from didact.meter import metered
+from didact.models.compose import compose
 from didact.models.estimate import estimate, measure
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.progress import listening
 from didact.provenance import versions
 from didact.testing.tiny import TEXTS, tiny_tokenizer
@@ -142,13 +143,13 @@ def run(name: str, network: Network, limit: float) -> Run:
     return Run(before, watch.half, most, evaluated, whole, meter.seconds, (dry.seconds, (dry.memory or 0) / 1e9))
 
 
-def load(network: Network) -> tuple[TextModel, Example]:
+def load(network: Network) -> tuple[NetworkModel, Example]:
     """A random network and a text that is as long as it can read, every token a word of its own."""
     tokenizer = tiny_tokenizer("bert")
     tokenizer.model_max_length = TOKENS
     torch.manual_seed(0)
     config = AutoConfig.for_model("bert", vocab_size=30522, pad_token_id=tokenizer.pad_token_id, **SHAPES[network])
-    model = TextModel(AutoModelForSequenceClassification.from_config(config).eval(), tokenizer)
+    model = compose(AutoModelForSequenceClassification.from_config(config).eval(), tokenizer)
     words = [word for text in TEXTS for word in text.split() if word.isalpha()]
     example = Example(" ".join((words * TOKENS)[: TOKENS - 2]))
     (units,) = model.units([example])

@@ -15,7 +15,8 @@ from benchmarks.common import Table, Timing, clock, load_network, load_texts, mi
 from benchmarks.planner import BAR, Packing, Work, _bare_rows, _best_packing, _forward, _name, _pack
 from didact.attribution.random import Random
 from didact.metrics.base import METRICS, BaseMetric
-from didact.models.text import TextModel
+from didact.models.compose import compose
+from didact.models.network import NetworkModel
 from didact.protocols import Evidence
 from didact.types import Explanation, Floats, Keep, Target, Units
 
@@ -42,7 +43,7 @@ class StandIn:
         shares: probabilities (variants, labels) per text; zeros when not given.
     """
 
-    def __init__(self, model: TextModel, shares: Sequence[Floats] = ()) -> None:
+    def __init__(self, model: NetworkModel, shares: Sequence[Floats] = ()) -> None:
         self.default_absence = model.default_absence
         self.shares = shares
         self.keep: list[Keep] = []
@@ -72,7 +73,7 @@ def main() -> None:
         args.rounds, args.texts = 2, 8
     prepare(args.threads)
     network, tokenizer, which = load_network()
-    model = TextModel(network, tokenizer)
+    model = compose(network, tokenizer)
     table, raw = _compare(model, args)
     text = (
         f"Model: {which}. Texts: {args.texts} SST-2 sentences of 15 to 18 words in each round, randomly explained; "
@@ -84,7 +85,7 @@ def main() -> None:
     publish("metrics", text, [table], raw, args)
 
 
-def _compare(model: TextModel, args: argparse.Namespace) -> tuple[Table, object]:
+def _compare(model: NetworkModel, args: argparse.Namespace) -> tuple[Table, object]:
     texts = load_texts(args.texts * args.rounds)
     explained = [Random().explain(model, texts[number :: args.rounds]) for number in range(args.rounds)]
     rows, raw = [], {}
@@ -125,7 +126,7 @@ def _ratio(pair: Pair, which: str) -> float:
     return float(getattr(pair.bare, which) / getattr(pair.metric, which))
 
 
-def _work(model: TextModel, metric: BaseMetric, explanations: Sequence[Explanation]) -> tuple[Work, str]:
+def _work(model: NetworkModel, metric: BaseMetric, explanations: Sequence[Explanation]) -> tuple[Work, str]:
     """The variants that a metric requests, and its absence operator."""
     stand_in = StandIn(model)
     metric.measure(Evidence(explanations, stand_in))  # type: ignore[arg-type] # has what metrics use
@@ -134,7 +135,7 @@ def _work(model: TextModel, metric: BaseMetric, explanations: Sequence[Explanati
 
 
 def _round(
-    model: TextModel, metric: BaseMetric, explanations: Sequence[Explanation], packing: Packing, metric_first: bool
+    model: NetworkModel, metric: BaseMetric, explanations: Sequence[Explanation], packing: Packing, metric_first: bool
 ) -> Pair:
     work, absence = _work(model, metric, explanations)
     owner, rows = _bare_rows(model, work, absence)
@@ -146,7 +147,7 @@ def _round(
         values[:] = [each.value for each in metric.measure(Evidence(explanations, model))]
 
     def bare() -> None:
-        logits[:] = _forward(model.hf, [batch for batch, _ in batches])
+        logits[:] = _forward(model.network, [batch for batch, _ in batches])
 
     sides = (grade, bare) if metric_first else (bare, grade)
     times = [[timed(side) for side in sides] for _ in range(TURNS)]

@@ -27,7 +27,9 @@ from benchmarks.common import (
     timed,
     watched,
 )
-from didact.models.text import CPU_TOKENS, TextModel
+from didact.models.compose import compose
+from didact.models.network import NetworkModel
+from didact.models.planner import CPU_TOKENS
 from didact.ops.coalitions import lime_samples
 from didact.types import Example, Floats, Keep, Target, Units
 
@@ -75,7 +77,7 @@ def main() -> None:
         args.rounds, args.texts, args.variants = 2, 2, 100
     prepare(args.threads)
     network, tokenizer, name = load_network()
-    model = TextModel(network, tokenizer)
+    model = compose(network, tokenizer)
     print(f"{name}; {args.threads} thread(s)")
     ratios, raw = _compare(model, args)
     sweep, swept = _sweep(model, args)
@@ -89,7 +91,7 @@ def main() -> None:
     publish("planner", text, [ratios, sweep], {"rounds": raw, "sweep": swept}, args)
 
 
-def _compare(model: TextModel, args: argparse.Namespace) -> tuple[Table, object]:
+def _compare(model: NetworkModel, args: argparse.Namespace) -> tuple[Table, object]:
     texts = load_texts(args.texts)
     rows, raw = [], {}
     for operator in OPERATORS:
@@ -136,7 +138,7 @@ def _ratio(pair: Pair, which: str) -> float:
     return float(getattr(pair.bare, which) / getattr(pair.planner, which))
 
 
-def _round(model: TextModel, work: Work, operator: str, packing: Packing, planner_first: bool) -> Pair:
+def _round(model: NetworkModel, work: Work, operator: str, packing: Packing, planner_first: bool) -> Pair:
     owner, rows = _bare_rows(model, work, operator)
     batches = _pack(rows, packing)
     values: list[Floats] = []
@@ -146,11 +148,11 @@ def _round(model: TextModel, work: Work, operator: str, packing: Packing, planne
         values.extend(model.score(work.units, [work.target] * len(work.units), work.keep, operator))
 
     def bare() -> None:
-        logits.extend(_forward(model.hf, [batch for batch, _ in batches]))
+        logits.extend(_forward(model.network, [batch for batch, _ in batches]))
 
     if not planner_first:
         second = timed(bare)
-    with watched(model.hf) as passes:
+    with watched(model.network) as passes:
         first = timed(planner)
     if planner_first:
         second = timed(bare)
@@ -160,13 +162,13 @@ def _round(model: TextModel, work: Work, operator: str, packing: Packing, planne
     return Pair(first, second, tokens, len(rows), 1 - passes.seconds / first.cpu, float(max(gaps)))
 
 
-def _work(model: TextModel, texts: Sequence[str], variants: int) -> Work:
+def _work(model: NetworkModel, texts: Sequence[str], variants: int) -> Work:
     units = model.units([Example(text) for text in texts])
     rng = np.random.default_rng(0)
     return Work(units, [lime_samples(len(unit), variants, rng) for unit in units], Target(1, model.labels[1], "logit"))
 
 
-def _bare_rows(model: TextModel, work: Work, operator: str) -> tuple[list[NDArray[np.int64]], list[Batch]]:
+def _bare_rows(model: NetworkModel, work: Work, operator: str) -> tuple[list[NDArray[np.int64]], list[Batch]]:
     """Distinct rows as model inputs without padding, and per text which of them each variant is: plain and slow."""
     rows: list[Batch] = []
     numbers = []
@@ -220,7 +222,7 @@ def _forward(network: PreTrainedModel, batches: Sequence[Batch]) -> list[Tensor]
         return [network(**batch).logits for batch in batches]
 
 
-def _best_packing(model: TextModel, work: Work, operator: str, args: argparse.Namespace) -> Packing:
+def _best_packing(model: NetworkModel, work: Work, operator: str, args: argparse.Namespace) -> Packing:
     """The fastest way to pack the bare passes, tried on some 400 evenly chosen rows each."""
     _, rows = _bare_rows(model, work, operator)
     seconds: dict[Packing, list[float]] = {(budget, alike): [] for budget in BUDGETS[:5] for alike in (False, True)}
@@ -234,7 +236,7 @@ def _best_packing(model: TextModel, work: Work, operator: str, args: argparse.Na
         samples[packing] = batches[step // 2 :: step] or batches
     for _ in range(3):
         for packing, batches in samples.items():
-            spent = timed(lambda batches=batches: _forward(model.hf, [batch for batch, _ in batches]))  # type: ignore[misc]
+            spent = timed(lambda batches=batches: _forward(model.network, [batch for batch, _ in batches]))  # type: ignore[misc]
             seconds[packing].append(getattr(spent, clock(args.threads)) / sum(tokens for _, tokens in batches))
     best = min(seconds, key=lambda packing: statistics.median(seconds[packing]))
     print(f"{operator}: bare passes are fastest with batches of {_name(best)} tokens")
@@ -245,7 +247,7 @@ def _name(packing: Packing) -> str:
     return f"{packing[0]}{', equal lengths' if packing[1] else ''}"
 
 
-def _sweep(model: TextModel, args: argparse.Namespace) -> tuple[Table, object]:
+def _sweep(model: NetworkModel, args: argparse.Namespace) -> tuple[Table, object]:
     """Cost of a row by the planner's budget, for short and long texts."""
     kinds = {
         "about 20 tokens": _work(model, load_texts(2), 60 if args.quick else 240),
@@ -255,9 +257,9 @@ def _sweep(model: TextModel, args: argparse.Namespace) -> tuple[Table, object]:
     for number in range(args.rounds):
         for kind, work in kinds.items():
             for budget in BUDGETS if number % 2 == 0 else BUDGETS[::-1]:
-                trial = TextModel(model.hf, model.tokenizer, batch_tokens=budget)
+                trial = compose(model.network, model.tokenizer, batch_tokens=budget)
                 trial.__dict__["traits"] = model.traits  # probing the network once is enough
-                with watched(model.hf) as passes:
+                with watched(model.network) as passes:
                     spent = timed(
                         lambda t=trial, w=work: t.score(w.units, [w.target] * len(w.units), w.keep, "mask")  # type: ignore[misc]
                     )

@@ -28,8 +28,9 @@ from didact.attribution.base import Attribution
 from didact.attribution.kernel_shap import KernelShap
 from didact.attribution.shapley_sampling import ShapleySampling
 from didact.data.corpus import generate
+from didact.models.compose import compose
 from didact.models.half_precision import HalfPrecision
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.provenance import versions
 from didact.types import Floats, Keep, Target, Units
 
@@ -148,10 +149,10 @@ def _options() -> argparse.Namespace:
 def _games(options: argparse.Namespace) -> list[Game]:
     least, most = (int(part) for part in options.units.split("-"))
     model = didact.load_model()
-    if not isinstance(model, TextModel):
+    if not isinstance(model, NetworkModel):
         raise TypeError("the embedded model should be a text model")
     if options.device != "cpu":
-        model = HalfPrecision(TextModel(model.hf.to(options.device), model.tokenizer))
+        model = HalfPrecision(compose(model.network.to(options.device), model.tokenizer))
     options.cache.mkdir(parents=True, exist_ok=True)
     pool = model.units(generate(200 + 25 * options.texts))
     chosen = [units for units in pool if least <= len(units) <= min(most, 20)][: options.texts]
@@ -160,7 +161,7 @@ def _games(options: argparse.Namespace) -> list[Game]:
     return [_game(model, units, options.cache) for units in chosen]
 
 
-def _game(model: TextModel, units: Units, cache: Path) -> Game:
+def _game(model: NetworkModel, units: Units, cache: Path) -> Game:
     prediction = model.predict([units.example])[0]
     target = Target(prediction.index, prediction.label, "probability")
     place = cache / f"{model.fingerprint()[:12]}-{units.example.fingerprint}-{len(units)}.npy"
@@ -170,10 +171,10 @@ def _game(model: TextModel, units: Units, cache: Path) -> Game:
 
 
 @torch.inference_mode()
-def _tabled(model: TextModel, units: Units, target: Target) -> NDArray[np.float32]:
+def _tabled(model: NetworkModel, units: Units, target: Target) -> NDArray[np.float32]:
     """The target's probability for every coalition: all rows are made on the device, held against ``score``."""
-    (encoding,) = model.encoder.encode([units.example])
-    device = model.hf.device
+    (encoding,) = model.reader.encode([units.example])
+    device = model.network.device
     owner = torch.full((len(encoding.ids),), len(units), device=device)  # the unit of each position, or none
     for number, positions in enumerate(units.positions):
         owner[list(positions)] = number
@@ -184,7 +185,7 @@ def _tabled(model: TextModel, units: Units, target: Target) -> NDArray[np.float3
         codes = torch.arange(start, min(start + ROWS, 1 << len(units)), device=device)
         present = (codes[:, None] >> owner) & 1 == 1
         rows = torch.where(present | (owner == len(units)), ids, absent)
-        logits = model.hf(input_ids=rows, attention_mask=torch.ones_like(rows)).logits
+        logits = model.network(input_ids=rows, attention_mask=torch.ones_like(rows)).logits
         parts.append(logits.float().softmax(-1)[:, target.index])
     table: NDArray[np.float32] = torch.cat(parts).cpu().numpy()
     some = np.random.default_rng(0).integers(len(table), size=32)

@@ -21,8 +21,8 @@ from benchmarks.common import SHARED, machine, prepare
 from didact.data.corpus import generate
 from didact.ops.lstm import LstmWeights
 from didact.progress import listening
-from didact.students.base import STUDENTS, Cohort, Course, Lesson, Student, StudentOutcome, TaskSetup
-from didact.students.kinds._recurrent import Recurrent, RecurrentCohort, _Together
+from didact.students.base import STUDENTS, Cohort, LabelledExample, Student, StudentOutcome, TaskSetup, TrainingRun
+from didact.students.kinds._recurrent import Recurrent, RecurrentCohort, StackedLstm
 from didact.types import Example
 
 WARM = 5  # steps before the clock starts: first kernels, first allocations
@@ -34,9 +34,9 @@ SPREAD = 0.25  # texts are this share shorter at most than the longest
 class Setting:
     """Training texts, test texts and courses of the students."""
 
-    pool: list[Lesson]
+    pool: list[LabelledExample]
     exam: list[Example]
-    courses: list[Course]
+    courses: list[TrainingRun]
     device: str
 
 
@@ -162,8 +162,8 @@ def _timed(
     """Student-steps per second, and what came out."""
     watch = Stopwatch(args.device, args.steps)
     with listening(watch):
-        lab = TaskSetup(task="number", outputs=1, device=args.device, together=together)
-        outcomes = student.taught(setting.pool, setting.courses, setting.exam, lab)
+        setup = TaskSetup(kind="number", outputs=1, device=args.device, together=together)
+        outcomes = student.train_and_predict(setting.pool, setting.courses, setting.exam, setup)
     return (args.steps - WARM) * len(setting.courses) / watch.seconds, outcomes
 
 
@@ -183,10 +183,10 @@ def _setting(name: str, args: argparse.Namespace) -> Setting:
     lengths = rng.integers(int(args.length * (1 - SPREAD) * share), int(args.length * share) + 1, size + EXAM)
     starts = rng.integers(0, len(tokens) - args.length, size + EXAM)
     texts = [" ".join(tokens[a : a + n]) for a, n in zip(starts, lengths, strict=True)]
-    pool = [Lesson(Example(text), float(rng.normal())) for text in texts[:size]]
+    pool = [LabelledExample(Example(text), float(rng.normal())) for text in texts[:size]]
     # An epoch is the whole course, so that the number of steps is the requested one.
     courses = [
-        Course(rng.permutation(np.arange(lessons) % size).astype(np.int64), [None] * lessons, 0.0, seed)
+        TrainingRun(rng.permutation(np.arange(lessons) % size).astype(np.int64), [None] * lessons, 0.0, seed)
         for seed in range(args.together)
     ]
     return Setting(pool, [Example(text) for text in texts[size:]], courses, args.device)
@@ -208,12 +208,12 @@ def _others(student: Student) -> dict[str, Student]:
     kind = type(student)
 
     class Ours(kind):  # type: ignore[misc, valid-type] # the kind is known only now
-        def cohort(self, seeds: Sequence[int], words: int, lab: TaskSetup) -> Cohort:
-            return _swapped(kind.cohort(self, seeds, words, lab), packed=False)
+        def cohort(self, seeds: Sequence[int], words: int, setup: TaskSetup) -> Cohort:
+            return _swapped(kind.cohort(self, seeds, words, setup), packed=False)
 
     class Packed(kind):  # type: ignore[misc, valid-type]
-        def cohort(self, seeds: Sequence[int], words: int, lab: TaskSetup) -> Cohort:
-            return _swapped(kind.cohort(self, seeds, words, lab), packed=True)
+        def cohort(self, seeds: Sequence[int], words: int, setup: TaskSetup) -> Cohort:
+            return _swapped(kind.cohort(self, seeds, words, setup), packed=True)
 
     return {"our LSTM": Ours(**student.parameters), "packed nn.LSTM": Packed(**student.parameters)}
 
@@ -222,7 +222,7 @@ def _swapped(cohort: Any, packed: bool) -> RecurrentCohort:
     """The cohort of one with another LSTM inside."""
     first = cohort.lstm.directions[0]
     width, hidden = first.input_size, first.hidden_size
-    cohort.lstm = _Packed(width, hidden) if packed else _Together(_plain_weights(width, hidden))
+    cohort.lstm = _Packed(width, hidden) if packed else StackedLstm(_plain_weights(width, hidden))
     swapped: RecurrentCohort = cohort
     return swapped
 

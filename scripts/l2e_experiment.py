@@ -40,7 +40,7 @@ from didact.experiments.distillation.recipe import Study, learned_label
 from didact.experiments.distillation.steps import Desk
 from didact.experiments.distillation.summary import gather, means, versus
 from didact.models import half_precision
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.store import files
 from didact.store import records as record_store
 from didact.trained.explainer import LearnedExplainer
@@ -321,7 +321,7 @@ def speed(desk: Desk) -> dict[str, Any]:
     model, texts = desk.model, list(desk.texts("test"))
     few = texts[: 16 if len(texts) > 16 else 4]
     known = model.predict(texts)
-    many = list(desk.texts("train")[:BULK] if model.hf.device.type == "cuda" else texts)
+    many = list(desk.texts("train")[:BULK] if model.network.device.type == "cuda" else texts)
     predicted = model.predict(many)
     rows = {"prediction": _timed(model.predict, few) / len(few)}
     rates: dict[str, Any] = {}
@@ -349,7 +349,7 @@ def speed(desk: Desk) -> dict[str, Any]:
 
 
 def _rates(
-    explainer: LearnedExplainer, model: TextModel, texts: list[Example], predictions: list[Prediction]
+    explainer: LearnedExplainer, model: NetworkModel, texts: list[Example], predictions: list[Prediction]
 ) -> dict[str, float]:
     """Documents per second in bulk: everything, with predictions known, and the network alone on texts read before."""
     explainer.explain(model, texts[:64], predictions=predictions[:64])

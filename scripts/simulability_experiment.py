@@ -51,9 +51,9 @@ from didact.experiments.simulability.report import write
 from didact.experiments.simulability.runner import RunOptions, run
 from didact.models import half_precision
 from didact.models.load import load_model
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.protocols import Model
-from didact.simulation.gains import judge
+from didact.simulation.gains import compute_gains
 from didact.store import compact, files, keys
 from didact.store import explanations as explanation_store
 from didact.store.parts import Parts
@@ -181,7 +181,7 @@ class Bench:
                     "key": key,
                     "columns": 1 if answers.ndim == 1 else answers.shape[1],
                     "answers": answers.ravel().tolist(),
-                    "trouble": outcome.trouble,
+                    "trouble": outcome.failure,
                     "details": json.dumps(dict(outcome.details)),
                 }
             )
@@ -210,14 +210,14 @@ class Bench:
         )
         run(experiment or prepare(recipe), hall)
         found = outcomes.read(folder / "students.parquet")
-        verdict = judge(found)
+        verdict = compute_gains(found)
         self.seconds[name] = round(_now() - began, 1)
         target = self.out / name
         target.mkdir(exist_ok=True)
         for file in ("manifest.json", "extras.json", "students.parquet"):  # the recipe names paths of this machine
             (target / file).write_bytes((folder / file).read_bytes())
         write(find(target))
-        _say(f"  {name}: {_now() - began:.0f} s, {len(found.troubles)} diverged")
+        _say(f"  {name}: {_now() - began:.0f} s, {len(found.failures)} diverged")
         for one in verdict.gains:
             _say(
                 f"    {one.student:18} {one.channel:10} {one.size:5} {one.method:22} {100 * one.score:6.2f} "
@@ -321,7 +321,9 @@ def _asked(recipe: Recipe, device: str, *, half: bool) -> Model:
     """The model of this process, loaded once."""
     if (device, half) not in _MODELS:
         model = load_model(**{**recipe.model, "device": device})
-        _MODELS[device, half] = half_precision.HalfPrecision(model) if half and isinstance(model, TextModel) else model
+        _MODELS[device, half] = (
+            half_precision.HalfPrecision(model) if half and isinstance(model, NetworkModel) else model
+        )
     return _MODELS[device, half]
 
 

@@ -31,7 +31,7 @@ from benchmarks.peers.with_captum import captum_entries
 from benchmarks.peers.with_interpreto import interpreto_entries
 from benchmarks.peers.with_lime import lime_entries
 from benchmarks.peers.with_shap import shap_entries
-from didact.models.gradients import frozen
+from didact.models.eval_mode import frozen
 
 PEERS: dict[str, Callable[[Bench, Case, Item, str], list[Entry]]] = {
     "captum": captum_entries,

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from benchmarks.common import timed
-from didact.models.text import TextModel
+from didact.models.compose import compose
 from didact.types import Example, Floats
 
 Length = Literal["short", "long"]
@@ -78,7 +78,7 @@ class Bench:
     def __init__(self, network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
         self.network = network
         self.tokenizer = tokenizer
-        self.didact = TextModel(network, tokenizer)
+        self.didact = compose(network, tokenizer)
         self.mask = int(tokenizer.mask_token_id)
         ends = torch.tensor(tokenizer("")["input_ids"])
         self.first, self.last = ends[:1], ends[1:]

@@ -1,4 +1,4 @@
-"""What the packages ask of each other: models, their capabilities, and explainers."""
+"""What the packages need of each other: models, their capabilities, and explainers."""
 
 from __future__ import annotations
 
@@ -70,7 +70,11 @@ class Model(Protocol):
         ...
 
     def fingerprint(self) -> str:
-        """Hash of what decides its answers."""
+        """Hash of what decides its predictions."""
+        ...
+
+    def target(self, given: TargetLike, prediction: Prediction, scale: Scale) -> Target:
+        """The number that a user wants explained, on one of the model's scales; nothing means what is predicted."""
         ...
 
     def units(self, examples: Sequence[Example], level: Level | None = None) -> list[Units]:
@@ -119,18 +123,34 @@ class Differentiable(Model, Protocol):
         """
         ...
 
-    def outputs(self, units: Units, vectors: Tensor) -> Tensor:
-        """The model's outputs at given embeddings of one example, differentiable: (k, tokens, dim) -> (k, labels)."""
+    def values_at(self, units: Units, target: Target, vectors: Tensor) -> Tensor:
+        """The target at given embeddings of one example, differentiable: (k, tokens, dim) -> (k,)."""
         ...
 
-    def read(self, outputs: Tensor, target: Target) -> Tensor:
-        """The explained number per row of outputs, differentiable."""
+    def soft_score(
+        self, units: Sequence[Units], targets: Sequence[Target], masks: Sequence[Tensor], absent: str = "mask"
+    ) -> list[Tensor]:
+        """The target under soft masks of many examples, differentiable with respect to the masks.
+
+        Each unit's embeddings are blended with those of its absence, w x + (1 - w) m, in padded batches that examples
+        share. At the same weights the values are those of ``score`` with "blend". The caller decides how much is
+        differentiated at once: the graph of all rows is kept.
+
+        Args:
+            units: the examples' units.
+            targets: one per example.
+            masks: weights in [0, 1] as live tensors, (rows, units) per example.
+            absent: what stands for an absent unit, as in ``embed``.
+
+        Returns:
+            The explained numbers, (rows,) per example.
+        """
         ...
 
 
 @runtime_checkable
 class Attentive(Model, Protocol):
-    """A model whose attention can be seen."""
+    """A model whose attention can be observed."""
 
     @property
     def reads(self) -> Reads:
@@ -151,12 +171,24 @@ class Attentive(Model, Protocol):
 
 
 Visit = Callable[[int, int, "Tensor", "Tensor"], None]
-"""Called with an example's number, its first point, and the states and gradients (k, tokens, dim) of k points on."""
+"""Is called with an example's number, its first point, and the states and gradients (k, tokens, dim) of k points on."""
 
 
 @runtime_checkable
 class Hidden(Model, Protocol):
-    """A model whose layers can be looked at one by one."""
+    """A model whose hidden states can be read, and differentiated to, layer by layer."""
+
+    def states(
+        self,
+        examples: Sequence[Example],
+        layers: Sequence[int] = (-1,),
+        reduce: Callable[[Tensor], Tensor] | None = None,
+    ) -> list[Tensor]:
+        """States after the chosen layers, (layers, positions, dim) per example; -1 is what the head gets.
+
+        ``reduce`` is applied to each example's states as soon as they are computed, so that only its result is kept.
+        """
+        ...
 
     def hidden_gradients(
         self,
@@ -203,7 +235,7 @@ class Explainer(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What a metric may look at: one explainer's explanations of many examples, and what made them.
+    """What a metric may use: one explainer's explanations of many examples, and what made them.
 
     Attributes:
         explanations: one per example.
@@ -211,7 +243,7 @@ class Evidence:
         explainer: what made the explanations, to explain further texts.
         repeats: explanations of the same examples with other seeds, a list per seed.
         others: explanations of the same examples by other explainers, by label.
-        surrogate: the model fine-tuned to read masked texts.
+        surrogate: the model, fine-tuned on masked texts.
     """
 
     explanations: Sequence[Explanation]

@@ -11,7 +11,7 @@ import pytest
 from didact.api import load_explainer, load_model
 from didact.data.corpus import generate
 from didact.metrics.plausibility.rationale_auc import RationaleAuc
-from didact.models.load import embedded_path
+from didact.models.encoders import embedded_path
 from didact.protocols import Evidence
 from didact.types import Example
 

@@ -297,14 +297,14 @@ def test_an_unknown_table_is_refused() -> None:
 
 
 def test_the_embedded_models_tokens_have_inherited_embeddings() -> None:
-    from didact.models.text import TextModel
+    from didact.models.network import NetworkModel
     from didact.trained.shapes.scorer import Scorer, ScorerConfig
 
     model = load_model("default", device="cpu")
-    assert isinstance(model, TextModel)
+    assert isinstance(model, NetworkModel)
     config = ScorerConfig(labels=model.labels, width=64, reading="tokens")
     scorer = Scorer.for_texts(model.units([Example("good")]), config, tokenizer=model.tokenizer)
-    scorer.inherit(model.hf.get_input_embeddings().weight)
+    scorer.inherit(model.network.get_input_embeddings().weight)
     table = scorer.embedding.weight.detach().numpy()[2 : 2 + len(model.tokenizer)]
     near, far = (
         [float(np.dot(*(table[model.tokenizer.convert_tokens_to_ids(word)] for word in pair)))]

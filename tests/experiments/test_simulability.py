@@ -27,7 +27,7 @@ from didact.store.parts import Parts
 from didact.students.base import CHANNELS, STUDENTS, StudentOutcome
 from didact.testing.tiny import tiny_model
 from didact.types import Example, Span
-from tests.students.classroom import Tally, Words
+from tests.students.toys import Tally, Words
 
 RECIPES = Path(__file__).resolve().parents[2] / "recipes" / "simulability"
 SMALL: Mapping[str, Any] = {
@@ -164,12 +164,12 @@ def test_an_exam_that_is_not_given_is_cut_from_the_data() -> None:
 def test_a_run_that_is_given_again_teaches_nobody(finished: Path, tmp_path: Path) -> None:
     folder = tmp_path / "again"
     shutil.copytree(finished, folder)
-    Tally.asked.clear()
+    Tally.calls.clear()
     carried_out(SMALL, folder)
-    assert Tally.asked == []
+    assert Tally.calls == []
     assert (folder / "students.parquet").read_bytes() == (finished / "students.parquet").read_bytes()
     carried_out(SMALL | {"explainers": ["gradient_x_input", "human", "gradient_norm"]}, folder)
-    assert sum(count for count, _ in Tally.asked) == 2 * 2 * 3  # sizes, channels and subsets of the new explainer
+    assert sum(count for count, _ in Tally.calls) == 2 * 2 * 3  # sizes, channels and subsets of the new explainer
 
 
 def test_formats_and_noise_make_arms_and_curves(tmp_path: Path) -> None:
@@ -286,11 +286,11 @@ def test_what_students_answered_survives_the_disk(tmp_path: Path) -> None:
     again = memory.get("ab" * 8)
     assert again is not None
     assert again.answers.tolist() == spans.answers.tolist()
-    assert (again.trouble, dict(again.details)) == (None, {"loss": 0.5})
+    assert (again.failure, dict(again.details)) == (None, {"loss": 0.5})
     memory.put("cd" * 8, StudentOutcome(np.array([0.5, 2.5]), "diverged", {}))
     failed = memory.get("cd" * 8)
     assert failed is not None
-    assert (failed.answers.tolist(), failed.trouble) == ([0.5, 2.5], "diverged")
+    assert (failed.answers.tolist(), failed.failure) == ([0.5, 2.5], "diverged")
 
 
 def test_simulations_survive_the_disk(tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ def test_simulations_survive_the_disk(tmp_path: Path) -> None:
     )
     outcomes.write(tmp_path / "students.parquet", given)
     again = outcomes.read(tmp_path / "students.parquet")
-    assert (again.troubles, again.controls, again.metric) == (given.troubles, given.controls, given.metric)
+    assert (again.failures, again.controls, again.metric) == (given.failures, given.controls, given.metric)
     assert again.truth is not None
     assert again.truth.tolist() == [1.0, 2.0]
     for setting in scores:
@@ -407,10 +407,10 @@ def test_one_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest["channels"]["words"]["weight"] == 2.0
     assert manifest["students"]["tally"]["parameters"]["smoothing"] == 2.0
-    Tally.asked.clear()
+    Tally.calls.clear()
     again = tmp_path / "again"
     assert main(["run", str(folder / "recipe.toml"), "--out", str(again), "--store", str(folder / "parts")]) == 0
-    assert Tally.asked == []
+    assert Tally.calls == []
     assert (again / "students.parquet").read_bytes() == (folder / "students.parquet").read_bytes()
     capsys.readouterr()
     assert main(["report", str(again), "--format", "md"]) == 0

@@ -20,7 +20,7 @@ from didact.attribution.attention import Attention
 from didact.errors import CapabilityError
 from didact.models.attention import NAME, goes_through_interface, observed
 from didact.models.load import load_model
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.testing.tiny import ARCHITECTURES, TEXTS, tiny_model
 from didact.types import Example
 
@@ -233,7 +233,7 @@ def test_the_text_model_gives_the_rows_asked_for(rows: str, kind: str) -> None:
     for text, (prediction, seen) in zip(TEXTS[:2], model.attention(units, rows, kind), strict=True):
         batch = dict(model.tokenizer(text, return_tensors="pt"))
         with torch.no_grad():
-            outputs, logits, probabilities = watch(model.hf, batch)
+            outputs, logits, probabilities = watch(model.network, batch)
         whole = torch.stack([layer[0] for layer in (logits if kind == "logits" else probabilities)])
         wanted = {"all": whole, "mean": whole.mean(2), "pooled": whole[:, :, 0]}[rows]
         torch.testing.assert_close(seen, wanted, atol=1e-6, rtol=0)
@@ -242,12 +242,12 @@ def test_the_text_model_gives_the_rows_asked_for(rows: str, kind: str) -> None:
 
 def test_deberta_is_read_through_its_own_maps() -> None:
     model = text_model("deberta-v2")
-    assert not goes_through_interface(model.hf)
+    assert not goes_through_interface(model.network)
     assert "attentive" in model.capabilities
     units = model.units([Example(TEXTS[0])])
     ((prediction, seen),) = model.attention(units, "all", "probabilities")
     with torch.no_grad():
-        theirs = model.hf(**model.tokenizer(TEXTS[0], return_tensors="pt"), output_attentions=True)
+        theirs = model.network(**model.tokenizer(TEXTS[0], return_tensors="pt"), output_attentions=True)
     torch.testing.assert_close(seen, torch.stack(theirs.attentions)[:, 0], atol=1e-6, rtol=0)
     np.testing.assert_allclose(prediction.outputs, theirs.logits[0].tolist(), atol=1e-6)
     with pytest.raises(CapabilityError, match=r"logits cannot; use kind='probabilities'"):
@@ -256,7 +256,7 @@ def test_deberta_is_read_through_its_own_maps() -> None:
 
 def test_longformer_says_that_its_attention_cannot_be_seen_and_what_works() -> None:
     model = text_model("longformer")
-    assert not goes_through_interface(model.hf)
+    assert not goes_through_interface(model.network)
     assert "attentive" not in model.capabilities
     with pytest.raises(CapabilityError, match=r"LongformerForSequenceClassification neither .* full attention maps"):
         model.attention(model.units([Example(TEXTS[0])]))
@@ -306,9 +306,9 @@ def test_a_model_with_attention_sinks_keeps_its_outputs_or_is_refused() -> None:
         torch.testing.assert_close(watch(model, batch)[0], model(**batch).logits, atol=1e-4, rtol=1e-4)
 
 
-def text_model(architecture: str) -> TextModel:
+def text_model(architecture: str) -> NetworkModel:
     model = load_model(tiny_model(architecture))
-    assert isinstance(model, TextModel)
+    assert isinstance(model, NetworkModel)
     return model
 
 

@@ -6,23 +6,24 @@ import torch
 from torch import Tensor, nn
 
 from didact.meter import metered
-from didact.models.gradients import PointRows, frozen, graph_budget
+from didact.models.eval_mode import frozen
+from didact.models.gradients import PointRows, graph_budget
 from didact.models.hidden import hidden_layers, tapped
 from didact.models.load import load_model
+from didact.models.network import NetworkModel
 from didact.models.planner import Budget
-from didact.models.text import TextModel
 from didact.ops.paths import Line
 from didact.testing.tiny import ARCHITECTURES, TEXTS, tiny_model
 from didact.types import Example, Target
 
 
-def text_model(architecture: str = "bert", **options: int) -> TextModel:
+def text_model(architecture: str = "bert", **options: int) -> NetworkModel:
     model = load_model(tiny_model(architecture), **options)  # type: ignore[arg-type]
-    assert isinstance(model, TextModel)
+    assert isinstance(model, NetworkModel)
     return model
 
 
-def lines(model: TextModel, alphas: list[float]) -> tuple[list, list[Target], list[Line]]:  # type: ignore[type-arg]
+def lines(model: NetworkModel, alphas: list[float]) -> tuple[list, list[Target], list[Line]]:  # type: ignore[type-arg]
     units = model.units([Example(text) for text in TEXTS])
     starts, ends = model.embed(units, absent="zero"), model.embed(units)
     made = [Line(start, end, np.array(alphas)) for start, end in zip(starts, ends, strict=True)]
@@ -97,12 +98,12 @@ def test_a_graph_gets_fewer_tokens_than_a_plain_pass() -> None:
 @pytest.mark.parametrize("architecture", [name for name in ARCHITECTURES if name not in ("albert", "longformer")])
 def test_the_stack_of_layers_is_found_and_their_states_reach_the_output(architecture: str) -> None:
     model = text_model(architecture)
-    layers = hidden_layers(model.hf)
+    layers = hidden_layers(model.network)
     assert layers is not None
     assert len(layers) == 2
     with tapped(layers[0]) as seen:
         encoded = model.tokenizer(TEXTS[0], return_tensors="pt")
-        logits = model.hf(**encoded).logits
+        logits = model.network(**encoded).logits
     (states,) = seen
     (gradient,) = torch.autograd.grad(logits[0, 0], states)
     assert states.shape == (1, encoded["input_ids"].shape[1], 32)

@@ -9,7 +9,7 @@ from torch import nn
 from didact.attribution.decompx import DecompX
 from didact.errors import CapabilityError, MismatchError
 from didact.models.load import load_model
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.protocols import LAYERED, Layered
 from didact.testing.tiny import ARCHITECTURES, tiny_model
 from didact.types import Example
@@ -74,7 +74,7 @@ def test_a_layer_that_is_not_plain_is_not_taken_apart() -> None:
 
 def test_a_model_that_computes_something_else_is_noticed() -> None:
     model = lively("bert")
-    network: Any = model.hf.base_model
+    network: Any = model.network.base_model
     network.pooler.register_forward_hook(lambda module, given, result: result + 1)
     with pytest.raises(MismatchError, match="decompx saw"):
         DecompX().explain(model, [TEXT])
@@ -85,7 +85,7 @@ def test_other_precisions_are_traced_in_single(dtype: torch.dtype) -> None:
     network: Any
     network, tokenizer = tiny_model("bert")
     model = load_model((network.to(dtype), tokenizer))
-    assert isinstance(model, TextModel)
+    assert isinstance(model, NetworkModel)
     (found,) = DecompX().explain(model, [TEXT])
     total = sum(found.scores) + found.details["special_tokens"]
     assert total == pytest.approx(found.prediction.outputs[found.target.index], abs=0.05)

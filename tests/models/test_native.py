@@ -8,18 +8,19 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from didact.models.attention import observed
-from didact.models.load import embedded_path, load_model
-from didact.models.native import NativeBert
-from didact.models.text import TextModel
+from didact.models.encoders import embedded_path
+from didact.models.load import load_model
+from didact.models.native import NativeBertForSequenceClassification
+from didact.models.network import NetworkModel
 from didact.types import Example
 
 TEXTS = ["A warm and wonderful film.", "The plot is dull, the acting worse, and I left before the end of it."]
 
 
-def networks() -> tuple[NativeBert, torch.nn.Module, dict[str, torch.Tensor]]:
+def networks() -> tuple[NativeBertForSequenceClassification, torch.nn.Module, dict[str, torch.Tensor]]:
     original = AutoModelForSequenceClassification.from_pretrained(embedded_path()).eval()
     batch = AutoTokenizer.from_pretrained(embedded_path())(TEXTS, padding=True, return_tensors="pt")
-    return NativeBert.from_pretrained(embedded_path()), original, dict(batch)
+    return NativeBertForSequenceClassification.from_pretrained(embedded_path()), original, dict(batch)
 
 
 @torch.no_grad()
@@ -56,8 +57,8 @@ def test_gradients_are_those_of_transformers() -> None:
 def test_it_offers_everything_a_bert_offers() -> None:
     native = load_model()
     original = load_model(embedded_path())
-    assert isinstance(native, TextModel)
-    assert isinstance(original, TextModel)
+    assert isinstance(native, NetworkModel)
+    assert isinstance(original, NetworkModel)
     assert native.capabilities == original.capabilities
     assert native.traits == original.traits
     for one, other in zip(

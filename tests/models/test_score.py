@@ -8,17 +8,17 @@ from didact.errors import ModelError, ParameterError
 from didact.meter import metered
 from didact.models import planner
 from didact.models.load import load_model
+from didact.models.network import NetworkModel
 from didact.models.planner import Budget, batches, is_out_of_memory, run
-from didact.models.text import TextModel
 from didact.testing.tiny import TEXTS, tiny_model
 from didact.types import Example, Target, Units
 
 POSITIVE = Target(1, "positive", "logit")
 
 
-def model_of(architecture: str = "bert") -> TextModel:
+def model_of(architecture: str = "bert") -> NetworkModel:
     model = load_model(tiny_model(architecture))
-    assert isinstance(model, TextModel)
+    assert isinstance(model, NetworkModel)
     return model
 
 
@@ -26,9 +26,9 @@ def random_masks(units: Units, rows: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).random((rows, len(units))) < 0.6
 
 
-def plain_logit(model: TextModel, **inputs: torch.Tensor) -> float:
+def plain_logit(model: NetworkModel, **inputs: torch.Tensor) -> float:
     with torch.inference_mode():
-        return float(model.hf(**inputs).logits[0, 1])
+        return float(model.network(**inputs).logits[0, 1])
 
 
 @pytest.mark.parametrize("architecture", ["bert", "roberta", "distilbert", "llama"])
@@ -38,7 +38,7 @@ def test_many_examples_at_once_give_what_single_rows_give(architecture: str) -> 
     keep = [random_masks(unit, 7, seed) for seed, unit in enumerate(units)]
     together = model.score(units, [POSITIVE] * 4, keep, "delete")
     for unit, masks, values in zip(units, keep, together, strict=True):
-        ids = model.encoder.encode([unit.example])[0].ids
+        ids = model.reader.encode([unit.example])[0].ids
         for row, value in zip(masks, values, strict=True):
             absent = {p for u, kept in zip(unit.positions, row, strict=True) if not kept for p in u}
             left = [i for p, i in enumerate(ids) if p not in absent] or [model.vocabulary.filler_id]
@@ -60,14 +60,14 @@ def test_removed_tokens_are_not_computed(operator: str, monkeypatch: pytest.Monk
     model = model_of()
     units = model.units([Example(TEXTS[0])])
     widths: list[int] = []
-    forward = model.hf.forward
+    forward = model.network.forward
 
     def spy(**inputs: torch.Tensor) -> object:
         widths.append(inputs["input_ids"].shape[1])
         return forward(**inputs)
 
     _ = model.traits
-    monkeypatch.setattr(model.hf, "forward", spy)
+    monkeypatch.setattr(model.network, "forward", spy)
     nothing = np.zeros((1, len(units[0])), dtype=bool)
     model.score(units, [POSITIVE], [nothing], operator)
     assert widths == [2]  # only the two special tokens are left
@@ -104,7 +104,7 @@ def test_a_decoder_without_a_padding_token_is_scored_row_by_row() -> None:
     before = expected.score(units, [POSITIVE] * 2, keep, "delete")
     network.config.pad_token_id = None
     model = load_model((network, tokenizer))
-    assert isinstance(model, TextModel)
+    assert isinstance(model, NetworkModel)
     assert not model.traits.batches
     for first, second in zip(before, model.score(units, [POSITIVE] * 2, keep, "delete"), strict=True):
         np.testing.assert_allclose(first, second, atol=1e-5)
@@ -181,14 +181,14 @@ def test_scores_survive_memory_running_out_half_way(monkeypatch: pytest.MonkeyPa
     units = model.units([Example(text) for text in TEXTS])
     keep = [random_masks(unit, 20) for unit in units]
     expected = model.score(units, [POSITIVE] * 4, keep)
-    forward = model.hf.forward
+    forward = model.network.forward
 
     def tight(**inputs: torch.Tensor) -> object:
         if inputs["input_ids"].numel() > 200:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return forward(**inputs)
 
-    monkeypatch.setattr(model.hf, "forward", tight)
+    monkeypatch.setattr(model.network, "forward", tight)
     for first, second in zip(expected, model.score(units, [POSITIVE] * 4, keep), strict=True):
         np.testing.assert_allclose(first, second, atol=1e-5)
     assert model.budget.tokens <= 200

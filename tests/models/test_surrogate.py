@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from didact.errors import FormatError, InputError, ModelError, ParameterError
+from didact.models.compose import compose
 from didact.models.load import load_model
+from didact.models.network import NetworkModel
 from didact.models.surrogate import FineTuning, fine_tune_masked, load_surrogate, save_surrogate
-from didact.models.text import TextModel
 from didact.progress import listening
 from didact.testing.tiny import TEXTS, keyword_predict, tiny_model
 from didact.types import Example, Target
@@ -17,11 +18,11 @@ from didact.types import Example, Target
 QUICK = FineTuning(learning_rate=2e-3, batch=2)
 
 
-def answers(model: TextModel) -> list[tuple[float, ...]]:
+def answers(model: NetworkModel) -> list[tuple[float, ...]]:
     return [one.outputs for one in model.predict([Example(text) for text in TEXTS])]
 
 
-def masked_error(model: TextModel, wanted: TextModel) -> float:
+def masked_error(model: NetworkModel, wanted: NetworkModel) -> float:
     """Mean distance, with one word masked, from what the wanted model says of the whole text."""
     units = model.units([Example(text) for text in TEXTS])
     targets = [Target(0, model.labels[0], "probability" if len(model.labels) > 1 else "logit")] * len(units)
@@ -45,7 +46,7 @@ def test_it_learns_to_answer_as_the_model_does_for_whole_texts(
 ) -> None:
     network, tokenizer = tiny_model(architecture, labels)
     network.config.problem_type = problem  # type: ignore[assignment]
-    model = TextModel(network, tokenizer)
+    model = compose(network, tokenizer)
     surrogate = fine_tune_masked(model, TEXTS, share=0.2, epochs=12, settings=QUICK)
     assert masked_error(surrogate, model) < 0.8 * masked_error(model, model)
 
@@ -53,7 +54,7 @@ def test_it_learns_to_answer_as_the_model_does_for_whole_texts(
 def test_the_users_model_is_untouched() -> None:
     network, tokenizer = tiny_model("bert")
     network.train()
-    model = TextModel(network, tokenizer)
+    model = compose(network, tokenizer)
     before = {name: weight.clone() for name, weight in network.state_dict().items()}
     print_before = model.fingerprint()
     surrogate = fine_tune_masked(model, TEXTS, settings=QUICK)
@@ -64,25 +65,25 @@ def test_the_users_model_is_untouched() -> None:
 
 
 def test_the_seed_decides() -> None:
-    model = TextModel(*tiny_model("bert"))
+    model = compose(*tiny_model("bert"))
     one, same, other = (fine_tune_masked(model, TEXTS, seed=seed, settings=QUICK) for seed in (0, 0, 1))
     assert answers(one) == answers(same) != answers(other)
 
 
 def test_a_kept_surrogate_answers_exactly_as_before(tmp_path: Path) -> None:
-    for name, model in (("network", TextModel(*tiny_model("bert"))), ("embedded", load_model("default"))):
-        assert isinstance(model, TextModel)
+    for name, model in (("network", compose(*tiny_model("bert"))), ("embedded", load_model("default"))):
+        assert isinstance(model, NetworkModel)
         surrogate = fine_tune_masked(model, TEXTS, epochs=1, settings=QUICK)
         save_surrogate(surrogate, tmp_path / name)
         back = load_surrogate(tmp_path / name, device="cpu")
         assert answers(back) == answers(surrogate)
         assert back.name == surrogate.name == f"surrogate of {model.name}"
-        assert (back.inputs, back.encoder.limit) == (model.inputs, model.encoder.limit)
+        assert (back.inputs, back.reader.options) == (model.inputs, model.reader.options)
 
 
 def test_pairs(tmp_path: Path) -> None:
     network, tokenizer = tiny_model("bert", ("entailment", "contradiction"))
-    model = TextModel(network, tokenizer, inputs="pair")
+    model = compose(network, tokenizer, inputs="pair")
     save_surrogate(fine_tune_masked(model, [(TEXTS[0], TEXTS[1])], epochs=1, settings=QUICK), tmp_path)
     assert load_surrogate(tmp_path, "cpu").predict([Example(TEXTS[0], TEXTS[1])])
 
@@ -102,13 +103,13 @@ def test_it_tells_how_far_it_is() -> None:
 
     listener = Listener()
     with listening(listener):
-        fine_tune_masked(TextModel(*tiny_model("bert")), TEXTS, epochs=2, settings=QUICK)
+        fine_tune_masked(compose(*tiny_model("bert")), TEXTS, epochs=2, settings=QUICK)
     assert listener.total == listener.done == 2 * len(TEXTS)
 
 
 def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
-    model = TextModel(*tiny_model("bert"))
-    with pytest.raises(ModelError, match="BlackBox shows none"):
+    model = compose(*tiny_model("bert"))
+    with pytest.raises(ModelError, match="BlackBox has none"):
         fine_tune_masked(load_model(keyword_predict), TEXTS)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no texts"):
         fine_tune_masked(model, [])

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from didact.models.load import load_model
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.models.text_vectors import sentence_vectors
 from didact.testing.tiny import TEXTS, tiny_model
 from didact.types import Example
@@ -41,9 +41,9 @@ def test_a_pair_is_read_as_a_pair() -> None:
 
 def test_the_model_comes_back_as_it_was() -> None:
     model = load_model()
-    assert isinstance(model, TextModel)
-    model.hf.train()
+    assert isinstance(model, NetworkModel)
+    model.network.train()
     sentence_vectors(model, EXAMPLES[:1])
-    assert model.hf.training
-    assert not any(module._forward_hooks for module in model.hf.modules())
-    model.hf.eval()
+    assert model.network.training
+    assert not any(module._forward_hooks for module in model.network.modules())
+    model.network.eval()

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from didact.ops.backward import Interaction, Relevance, Rescale, Rules, Substituted
 from didact.testing.tiny import TEXTS
-from didact.types import Example
+from didact.types import Example, Target
 from tests.reference.plain import text_model
 
 ENCODERS = ["bert", "distilbert", "roberta", "electra", "albert", "xlm-roberta"]
@@ -31,17 +31,18 @@ def gradient(value: Tensor, at: Tensor) -> Tensor:
 def test_forward_values_are_unchanged_and_every_operation_has_a_rule(architecture: str, attention: str) -> None:
     model = text_model(architecture)
     if architecture != "deberta-v2":  # has only its own attention
-        model.hf.set_attn_implementation(attention)
+        model.network.set_attn_implementation(attention)
     (unit,) = model.units([Example(TEXTS[0])])
     vectors = torch.stack([model.embed([unit])[0], model.embed([unit], absent="pad")[0]]).requires_grad_(True)
-    plain = model.outputs(unit, vectors)
+    target = Target(0, model.labels[0])
+    plain = model.values_at(unit, target, vectors)
     for rules in SETS:
         with Substituted(rules) as mode:
-            found = model.outputs(unit, vectors)
+            found = model.values_at(unit, target, vectors)
         assert torch.equal(found, plain)
         assert not mode.unruled
     with Substituted(Rules()):
-        found = model.outputs(unit, vectors)
+        found = model.values_at(unit, target, vectors)
     torch.testing.assert_close(gradient(found.sum(), vectors), gradient(plain.sum(), vectors), rtol=1e-4, atol=1e-5)
 
 

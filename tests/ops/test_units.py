@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from didact.models.load import load_model
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.ops.units import group_words, sum_to_units, word_spans
 from didact.testing.tiny import tiny_model
 from didact.types import Example, Span, Units
@@ -132,9 +132,9 @@ def test_a_text_without_words_has_no_units(tokens: list[tuple[int, int, int] | N
     assert group_words(["  "], tokens) == ([], [])
 
 
-def bert() -> TextModel:
+def bert() -> NetworkModel:
     model = load_model(tiny_model("bert"), max_truncated=1.0)
-    assert isinstance(model, TextModel)
+    assert isinstance(model, NetworkModel)
     return model
 
 
@@ -146,7 +146,7 @@ BERT = bert()
 def test_units_of_a_real_tokenizer_cover_every_character_once_and_in_order(text: str) -> None:
     if not text.strip():
         return
-    code = BERT.encoder.encode([Example(text)])[0]
+    code = BERT.reader.encode([Example(text)])[0]
     (units,) = BERT.units([Example(text)])
     assert units.truncated == 0
     ends = [0]
@@ -162,7 +162,7 @@ def test_units_of_a_real_tokenizer_cover_every_character_once_and_in_order(text:
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(st.text(max_size=40))
 def test_whatever_the_text_every_token_has_one_unit_that_holds_its_characters(text: str) -> None:
-    code = BERT.encoder.encode([Example(text)])[0]
+    code = BERT.reader.encode([Example(text)])[0]
     spans, positions = group_words([text], code.tokens)
     flat = [position for own in positions for position in own]
     standing = [i for i, token in enumerate(code.tokens) if token is not None]

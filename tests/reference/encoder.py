@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from tests.reference.plain import eager, encoded, text_model
 
 FAMILIES = ["bert", "roberta", "xlm-roberta", "electra", "distilbert"]
@@ -27,11 +27,11 @@ HEADS = {
 }
 
 
-def lively(architecture: str, **options: object) -> TextModel:
+def lively(architecture: str, **options: object) -> NetworkModel:
     """A tiny model whose biases and norm weights are random too: fresh ones are 0 and 1, which would hide mistakes."""
     model = text_model(architecture, **options)
     draw = torch.Generator().manual_seed(1)
-    for parameter in model.hf.parameters():
+    for parameter in model.network.parameters():
         if parameter.ndim == 1:
             parameter.data += 0.3 * torch.randn(parameter.shape, generator=draw)
     return model
@@ -98,8 +98,8 @@ class SlowModel:
     logits: Tensor
 
 
-def slow(model: TextModel, text: str) -> SlowModel:
-    network: Any = eager(copy.deepcopy(model.hf)).double()
+def slow(model: NetworkModel, text: str) -> SlowModel:
+    network: Any = eager(copy.deepcopy(model.network)).double()
     kind = network.config.model_type
     with torch.no_grad():
         seen = network(**encoded(model, text), output_attentions=True, output_hidden_states=True)

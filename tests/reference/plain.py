@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from didact.models.load import load_model
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.testing.tiny import tiny_model
 from didact.types import Units
 
@@ -22,13 +22,13 @@ TEXT = "An unforgettable evening, good and warm"
 """Words of one piece and of many, and a comma."""
 
 
-def text_model(architecture: str = "bert", **options: object) -> TextModel:
+def text_model(architecture: str = "bert", **options: object) -> NetworkModel:
     model = load_model(tiny_model(architecture), **options)  # type: ignore[arg-type]
-    assert isinstance(model, TextModel)
+    assert isinstance(model, NetworkModel)
     return model
 
 
-def encoded(model: TextModel, text: str) -> dict[str, Tensor]:
+def encoded(model: NetworkModel, text: str) -> dict[str, Tensor]:
     """The tokenizer's own answer: a batch of one."""
     return dict(model.tokenizer(text, return_tensors="pt"))
 
@@ -39,17 +39,17 @@ def read(logits: Tensor, index: int, scale: str = "logit") -> Tensor:
     return values[scale][:, index]
 
 
-def value(model: TextModel, index: int, scale: str = "logit", **inputs: Tensor) -> float:
+def value(model: NetworkModel, index: int, scale: str = "logit", **inputs: Tensor) -> float:
     """One plain pass over a batch of one."""
     with torch.no_grad():
-        return float(read(model.hf(**inputs).logits, index, scale)[0])
+        return float(read(model.network(**inputs).logits, index, scale)[0])
 
 
-def word_vectors(model: TextModel, ids: Tensor) -> Tensor:
-    return model.hf.get_input_embeddings()(ids).detach()
+def word_vectors(model: NetworkModel, ids: Tensor) -> Tensor:
+    return model.network.get_input_embeddings()(ids).detach()
 
 
-def special(model: TextModel, text: str) -> Tensor:
+def special(model: NetworkModel, text: str) -> Tensor:
     """Which positions hold special tokens: (tokens,)."""
     return torch.tensor(model.tokenizer(text, return_special_tokens_mask=True)["special_tokens_mask"]).bool()
 

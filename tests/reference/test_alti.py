@@ -50,7 +50,7 @@ def test_transformed_vectors_and_biases_add_up_to_the_blocks_output() -> None:
 
 def test_where_no_vector_comes_near_a_token_comes_from_itself() -> None:
     model = lively("bert")
-    network: Any = model.hf.base_model
+    network: Any = model.network.base_model
     for layer in network.encoder.layer:  # an output that is all bias lies away from every transformed vector
         norm = layer.attention.output.LayerNorm
         norm.weight.data.fill_(1e-3)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from didact.attribution.attention import Attention
 from didact.errors import ParameterError
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.testing.tiny import TEXTS
 from didact.types import Example
 from tests.reference.plain import TEXT, eager, encoded, per_unit, special, text_model
@@ -16,9 +16,9 @@ ENCODERS = ["bert", "roberta", "xlm-roberta", "electra", "albert", "distilbert",
 DECODERS = ["llama", "mistral", "gpt2"]
 
 
-def maps(model: TextModel, text: str) -> Tensor:
+def maps(model: NetworkModel, text: str) -> Tensor:
     """Attention probabilities (layers, heads, queries, keys) as Transformers returns them."""
-    network = model.hf if model.hf.config.model_type == "deberta-v2" else eager(model.hf)
+    network = model.network if model.network.config.model_type == "deberta-v2" else eager(model.network)
     with torch.no_grad():
         seen = network(**encoded(model, text), output_attentions=True).attentions
     return torch.stack([layer[0] for layer in seen])
@@ -66,7 +66,7 @@ def test_layers_heads_and_rows_can_be_chosen(architecture: str) -> None:
 def test_mean_pooling_reads_the_mean_of_rows() -> None:
     model = text_model("modernbert")
     (first,) = Attention().explain(model, [TEXT])
-    model.hf.config.classifier_pooling = "mean"
+    model.network.config.classifier_pooling = "mean"
     (mean,) = Attention().explain(model, [TEXT])
     seen = maps(model, TEXT)[-1]
     np.testing.assert_allclose(mean.array, per_unit(mean.units, seen.mean((0, 1))), atol=1e-6)
@@ -90,12 +90,12 @@ def test_a_layer_or_head_that_is_not_there_is_named(chosen: dict[str, int], comp
         Attention(**chosen).explain(text_model("bert"), [TEXT])  # type: ignore[arg-type]
 
 
-def logits_by_hand(model: TextModel, text: str) -> Tensor:
+def logits_by_hand(model: NetworkModel, text: str) -> Tensor:
     """Scaled products of queries and keys (layers, heads, queries, keys), from BERT's own projections."""
     found = []
     with torch.no_grad():
-        states = model.hf(**encoded(model, text), output_hidden_states=True).hidden_states
-        for layer, given in zip(model.hf.base_model.encoder.layer, states, strict=False):
+        states = model.network(**encoded(model, text), output_hidden_states=True).hidden_states
+        for layer, given in zip(model.network.base_model.encoder.layer, states, strict=False):
             own = layer.attention.self
             query, key = (part(given)[0].unflatten(-1, (4, 8)).transpose(0, 1) for part in (own.query, own.key))
             found.append(query @ key.transpose(-1, -2) / 8**0.5)

@@ -9,13 +9,13 @@ from torch import Tensor
 
 from didact.attribution.attention_rollout import AttentionRollout
 from didact.errors import ParameterError
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.testing.tiny import TEXTS
 from tests.reference.plain import TEXT, eager, encoded, per_unit, text_model
 
 
-def maps(model: TextModel, text: str) -> Tensor:
-    network = model.hf if model.hf.config.model_type == "deberta-v2" else eager(model.hf)
+def maps(model: NetworkModel, text: str) -> Tensor:
+    network = model.network if model.network.config.model_type == "deberta-v2" else eager(model.network)
     with torch.no_grad():
         seen = network(**encoded(model, text), output_attentions=True).attentions
     return torch.stack([layer[0] for layer in seen]).double()
@@ -46,7 +46,7 @@ def test_equals_the_product_over_layers(architecture: str) -> None:
 
 def test_one_layer_is_half_attention_half_identity() -> None:
     model = text_model("bert")
-    network: Any = model.hf.base_model
+    network: Any = model.network.base_model
     network.encoder.layer = network.encoder.layer[:1]
     (found,) = AttentionRollout(level="token").explain(model, [TEXT])
     wanted = 0.5 * maps(model, TEXT)[0].mean(0) + 0.5 * torch.eye(len(found.units) + 2)
@@ -63,7 +63,7 @@ def test_a_decoder_is_read_at_its_last_token() -> None:
 
 def test_mean_pooling_reads_the_mean_of_rows() -> None:
     model = text_model("modernbert")
-    model.hf.config.classifier_pooling = "mean"
+    model.network.config.classifier_pooling = "mean"
     (found,) = AttentionRollout().explain(model, ["good and warm"])
     joint = slow_rollout(maps(model, "good and warm"))
     np.testing.assert_allclose(found.array, per_unit(found.units, joint.mean(0)), atol=1e-6)

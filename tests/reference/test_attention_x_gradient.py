@@ -7,7 +7,7 @@ from torch import Tensor
 
 from didact.attribution.attention_x_gradient import AttentionXGradient
 from didact.errors import ParameterError
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.types import Example, Target
 from tests.reference.plain import TEXT, eager, encoded, per_unit, read, special, text_model, word_vectors
 
@@ -15,9 +15,9 @@ ENCODERS = ["bert", "roberta", "xlm-roberta", "electra", "albert", "distilbert",
 DECODERS = ["llama", "gpt2"]
 
 
-def by_hand(model: TextModel, index: int, scale: str = "logit") -> Tensor:
+def by_hand(model: NetworkModel, index: int, scale: str = "logit") -> Tensor:
     """Attention times its gradient: (layers, heads, queries, keys)."""
-    network = model.hf if model.hf.config.model_type == "deberta-v2" else eager(model.hf)
+    network = model.network if model.network.config.model_type == "deberta-v2" else eager(model.network)
     inputs = encoded(model, TEXT)
     vectors = word_vectors(model, inputs.pop("input_ids")).requires_grad_(True)
     result = network(inputs_embeds=vectors, **inputs, output_attentions=True)
@@ -59,10 +59,10 @@ def test_layers_heads_and_rows_can_be_chosen(architecture: str) -> None:
 
 def test_the_gradient_is_the_slope_when_one_entry_of_the_map_is_nudged(monkeypatch: pytest.MonkeyPatch) -> None:
     model = text_model("bert")
-    model.hf.double()
+    model.network.double()
     units = model.units([Example(TEXT)])
     ((_, seen),) = model.attention_times_gradient(units, [Target(1, "positive")], "all")
-    network = eager(model.hf)
+    network = eager(model.network)
     inputs = encoded(model, TEXT)
     with torch.no_grad():
         maps = network(**inputs, output_attentions=True).attentions
@@ -95,10 +95,10 @@ def test_the_gradient_is_the_slope_when_one_entry_of_the_map_is_nudged(monkeypat
 def test_weights_that_need_no_gradient_change_nothing() -> None:
     model = text_model("bert")
     (plain,) = AttentionXGradient().explain(model, [TEXT])
-    model.hf.requires_grad_(False)
+    model.network.requires_grad_(False)
     (found,) = AttentionXGradient().explain(model, [TEXT])
     assert found.scores == plain.scores
-    assert not any(parameter.requires_grad for parameter in model.hf.parameters())
+    assert not any(parameter.requires_grad for parameter in model.network.parameters())
 
 
 def test_a_layer_that_is_not_there_is_named() -> None:

@@ -14,7 +14,7 @@ from didact.attribution.decompx import DecompX
 from didact.errors import ParameterError
 from didact.models import layers
 from didact.models.load import load_model
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.testing.tiny import TEXTS, tiny_model
 from didact.types import Example, Target
 from tests.reference.encoder import FAMILIES, SlowLayer, SlowModel, lively, slow
@@ -98,7 +98,7 @@ def frozen_norm(norm: Any, sums: Tensor) -> Tensor:
     return normed
 
 
-def logit(model: TextModel, text: str, index: int) -> float:
+def logit(model: NetworkModel, text: str, index: int) -> float:
     return value(model, index, "logit", **encoded(model, text))
 
 
@@ -159,7 +159,7 @@ def test_scores_and_the_rest_add_up_to_the_logit(architecture: str, biases: Lite
 
 def test_a_model_with_linear_activations_is_taken_apart_exactly() -> None:
     model = lively("bert")
-    network: Any = model.hf.base_model
+    network: Any = model.network.base_model
     for layer in network.encoder.layer:
         layer.intermediate.intermediate_act_fn = nn.Identity()
     network.pooler.activation = nn.Identity()
@@ -173,7 +173,7 @@ def test_a_model_with_linear_activations_is_taken_apart_exactly() -> None:
 
 def test_an_activation_that_is_not_0_at_0_shows_in_the_conservation_error() -> None:
     model = lively("bert")
-    network: Any = model.hf.base_model
+    network: Any = model.network.base_model
     for layer in network.encoder.layer:
         layer.intermediate.intermediate_act_fn = nn.Softplus()
         layer.intermediate.dense.weight.data.zero_()

@@ -9,7 +9,8 @@ import torch
 from didact.attribution.deep_shap import BACKGROUND, DeepShap
 from didact.attribution.deeplift import DeepLift
 from didact.errors import InputError
-from didact.models.text import TextModel
+from didact.models.compose import compose
+from didact.models.network import NetworkModel
 from didact.ops.backward import Rescale, Substituted
 from didact.testing.tiny import TEXTS
 from didact.types import Example
@@ -19,7 +20,7 @@ ENCODERS = ["bert", "distilbert", "roberta"]
 LONG = " ".join(TEXTS[:2])
 
 
-def laid_out(model: TextModel, text: str, background: str) -> torch.Tensor:
+def laid_out(model: NetworkModel, text: str, background: str) -> torch.Tensor:
     """Embeddings of ``text`` with its words replaced by the background's, repeated or cut: (1, tokens, dim)."""
     vectors = word_vectors(model, encoded(model, text)["input_ids"])
     given = model.tokenizer(background, add_special_tokens=False, return_tensors="pt")["input_ids"][0]
@@ -29,7 +30,7 @@ def laid_out(model: TextModel, text: str, background: str) -> torch.Tensor:
     return vectors
 
 
-def slow(model: TextModel, text: str, backgrounds: list[str], target: int) -> tuple[torch.Tensor, float, float]:
+def slow(model: NetworkModel, text: str, backgrounds: list[str], target: int) -> tuple[torch.Tensor, float, float]:
     """Token scores, the mean output of the backgrounds and the output of the text, one background at a time."""
     inputs = encoded(model, text)
     x = word_vectors(model, inputs.pop("input_ids"))
@@ -38,7 +39,7 @@ def slow(model: TextModel, text: str, backgrounds: list[str], target: int) -> tu
     for background in backgrounds:
         rows = torch.cat([x, laid_out(model, text, background)]).requires_grad_(True)
         with Substituted(Rescale(1)):
-            logits = model.hf(inputs_embeds=rows, **both).logits[:, target]
+            logits = model.network(inputs_embeds=rows, **both).logits[:, target]
         multipliers = torch.autograd.grad(logits[1], rows)[0][1]
         scores.append((multipliers * (rows[0] - rows[1]).detach()).sum(-1))
         outputs.append(logits.tolist())
@@ -78,7 +79,7 @@ def test_differences_of_embeddings_count_and_not_of_token_ids() -> None:
     """An embedding table of zeros makes all texts alike, whatever their ids are."""
     model = text_model("bert")
     with torch.no_grad():
-        model.hf.get_input_embeddings().weight.zero_()
+        model.network.get_input_embeddings().weight.zero_()
     (found,) = DeepShap().explain(model, [TEXT])
     np.testing.assert_allclose(found.array, 0, atol=1e-7)
 
@@ -94,7 +95,7 @@ def test_one_background_text_is_deeplift_with_that_text(tmp_path: Path) -> None:
 
 def test_pairs_take_a_background_for_each_text() -> None:
     single = text_model("bert")
-    both = TextModel(single.hf, single.tokenizer, inputs="pair")
+    both = compose(single.network, single.tokenizer, inputs="pair")
     (found,) = DeepShap().explain(both, [Example(TEXTS[0], TEXTS[1])])
     gap = found.prediction.value(found.target) - found.details["base_value"]
     assert sum(found.scores) == pytest.approx(gap, abs=2e-5)

@@ -135,7 +135,7 @@ def test_captum_misses_the_difference_on_a_transformer() -> None:
     class Logits(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.inner = model.hf
+            self.inner = model.network
 
         def forward(self, vectors: Tensor) -> Tensor:
             rest = {name: given.expand(len(vectors), -1) for name, given in inputs.items()}

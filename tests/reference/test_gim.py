@@ -10,7 +10,7 @@ from torch import Tensor
 
 from didact.attribution.gim import Gim
 from didact.attribution.gradient_x_input import GradientXInput
-from didact.models.text import TextModel
+from didact.models.compose import compose
 from didact.ops.backward import Interaction, Substituted
 from didact.testing.tiny import TEXTS
 from tests.reference.plain import TEXT, per_unit, special, text_model
@@ -55,7 +55,7 @@ def tempered(temperature: float):
 def test_equals_a_written_out_bert(text: str, target: int, temperature: float) -> None:
     """Tolerance 1e-8, in double precision."""
     single = text_model("bert")
-    model = TextModel(single.hf.double(), single.tokenizer)
+    model = compose(single.network.double(), single.tokenizer)
     bert = Bert(model, text, halved, Tensor.detach, tempered(temperature))
     words = bert.words().requires_grad_(True)
     logits = bert.logits(words)
@@ -69,7 +69,7 @@ def test_equals_a_written_out_bert(text: str, target: int, temperature: float) -
 def test_the_baseline_is_subtracted() -> None:
     model = text_model("bert")
     (zero,), (mask,) = (Gim(baseline=name).explain(model, [TEXT]) for name in ("zero", "mask"))
-    vector = model.hf.get_input_embeddings().weight[model.tokenizer.mask_token_id].detach()
+    vector = model.network.get_input_embeddings().weight[model.tokenizer.mask_token_id].detach()
     bert = Bert(model, TEXT, halved, Tensor.detach, tempered(2.0))
     words = bert.words().requires_grad_(True)
     (gradient,) = torch.autograd.grad(bert.logits(words)[mask.target.index], words)
@@ -87,7 +87,7 @@ def test_functions_without_a_rule_are_counted() -> None:
     model = text_model("bert")
     (plain,) = Gim().explain(model, [TEXT])
     assert "unruled_operations" not in plain.details
-    norm: Any = model.hf.base_model.embeddings.LayerNorm
+    norm: Any = model.network.base_model.embeddings.LayerNorm
     norm.register_forward_hook(lambda _, __, found: torch.logcumsumexp(found, -1) - torch.cummax(found, -1).values)
     (told,) = Gim().explain(model, [TEXT])
     assert told.details["unruled_operations"] == 2

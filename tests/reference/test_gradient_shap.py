@@ -31,7 +31,7 @@ def test_equals_a_loop_over_the_draws(baseline: str, scale: str) -> None:
     for k in range(6):
         start, alpha = drawn.ways.starts[k : k + 1][0], float(drawn.alphas[k])
         at = (start + alpha * (text - start))[None].requires_grad_(True)
-        (gradient,) = torch.autograd.grad(read(model.hf(inputs_embeds=at, **inputs).logits, 0, scale).sum(), at)
+        (gradient,) = torch.autograd.grad(read(model.network(inputs_embeds=at, **inputs).logits, 0, scale).sum(), at)
         total += (text - start) * gradient[0] / 6
     (found,) = method.explain(model, [TEXT], [0])
     np.testing.assert_allclose(found.array, per_unit(units, total.sum(-1)), atol=1e-4)
@@ -61,7 +61,7 @@ def test_agrees_with_captum_in_the_mean() -> None:
     theirs = []
 
     def forward(given: Tensor) -> Tensor:
-        return model.hf(inputs_embeds=given).logits[:, 1]
+        return model.network(inputs_embeds=given).logits[:, 1]
 
     for _ in range(20):
         baselines = centre + torch.randn(200, *centre.shape) * deviation * moving[:, None]
@@ -97,7 +97,7 @@ def test_scores_add_up_in_the_mean() -> None:
     baselines = GradientShap(samples=3000, noise=0.05, seed=1)._ways(units, centre, text).ways.starts[0:3000]
     rest = {name: given.expand(3000, -1) for name, given in inputs.items()}
     with torch.no_grad():
-        empty = float(model.hf(inputs_embeds=baselines, **rest).logits[:, 1].mean())
+        empty = float(model.network(inputs_embeds=baselines, **rest).logits[:, 1].mean())
     full = value(model, 1, **encoded(model, TEXT))
     assert found.array.sum() == pytest.approx(full - empty, abs=0.05)
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from didact.attribution.gradient_norm import GradientNorm
 from didact.attribution.gradient_x_input import GradientXInput
 from didact.attribution.integrated_gradients import IntegratedGradients
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.ops.paths import single
 from didact.testing.tiny import TEXTS
 from didact.types import Example, Target
@@ -19,12 +19,12 @@ ARCHITECTURES = ["bert", "distilbert", "roberta", "electra", "modernbert", "debe
 SCALES = ["logit", "log_probability", "probability"]
 
 
-def by_hand(model: TextModel, text: str, index: int, scale: str) -> tuple[Tensor, Tensor]:
+def by_hand(model: NetworkModel, text: str, index: int, scale: str) -> tuple[Tensor, Tensor]:
     """Embeddings and their gradient, both (tokens, dim)."""
     inputs = encoded(model, text)
     vectors = word_vectors(model, inputs.pop("input_ids")).requires_grad_(True)
-    read(model.hf(inputs_embeds=vectors, **inputs).logits, index, scale).sum().backward()
-    model.hf.zero_grad()
+    read(model.network(inputs_embeds=vectors, **inputs).logits, index, scale).sum().backward()
+    model.network.zero_grad()
     assert vectors.grad is not None
     return vectors.detach()[0], vectors.grad[0]
 
@@ -51,7 +51,7 @@ def test_gradient_times_input_equals_captum(scale: str) -> None:
     model = text_model("bert")
     inputs = encoded(model, TEXT)
     vectors = word_vectors(model, inputs.pop("input_ids")).requires_grad_(True)
-    method = InputXGradient(lambda v: read(model.hf(inputs_embeds=v, **inputs).logits, 1, scale))
+    method = InputXGradient(lambda v: read(model.network(inputs_embeds=v, **inputs).logits, 1, scale))
     theirs = method.attribute(vectors)[0].sum(-1).detach()
     (words,) = GradientXInput(scale=scale).explain(model, [TEXT], [1])
     (tokens,) = GradientXInput(scale=scale, level="token").explain(model, [TEXT], [1])
@@ -62,7 +62,7 @@ def test_gradient_times_input_equals_captum(scale: str) -> None:
 @pytest.mark.parametrize("scale", SCALES)
 def test_the_gradient_equals_finite_differences_in_double_precision(scale: str) -> None:
     model = text_model("bert")
-    model.hf.double()
+    model.network.double()
     target = Target(1, "positive", scale)
     units = model.units([Example(TEXT)], "token")
     (vectors,) = model.embed(units)
@@ -76,7 +76,7 @@ def test_the_gradient_equals_finite_differences_in_double_precision(scale: str) 
     nudges[dims + torch.arange(dims), position, torch.arange(dims)] = -step
     rest = {name: given.expand(2 * dims, -1) for name, given in inputs.items()}
     with torch.no_grad():
-        moved = read(model.hf(inputs_embeds=vectors + nudges, **rest).logits, 1, scale)
+        moved = read(model.network(inputs_embeds=vectors + nudges, **rest).logits, 1, scale)
     slopes = (moved[:dims] - moved[dims:]) / (2 * step)
     assert values.shape == (1,)
     np.testing.assert_allclose(gradient[position].numpy(), slopes.numpy(), rtol=1e-6, atol=1e-8)
@@ -95,14 +95,14 @@ def test_padding_in_a_batch_does_not_change_them(
     model.budget.fixed = 1 << 30  # never cut a batch to save padding
     alone = [method.explain(model, [text])[0] for text in ("warm heart", TEXTS[3])]
     padded = []
-    forward = model.hf.forward
+    forward = model.network.forward
 
     def spy(**inputs: Tensor) -> object:
         if "inputs_embeds" in inputs:
             padded.append(bool((inputs["attention_mask"] == 0).any()))
         return forward(**inputs)
 
-    monkeypatch.setattr(model.hf, "forward", spy)
+    monkeypatch.setattr(model.network, "forward", spy)
     together = method.explain(model, ["warm heart", TEXTS[3]])
     assert any(padded)
     for one, other in zip(alone, together, strict=True):

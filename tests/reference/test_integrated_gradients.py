@@ -8,7 +8,7 @@ from captum.attr import LayerIntegratedGradients
 from torch import Tensor
 
 from didact.attribution.integrated_gradients import IntegratedGradients
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.testing.tiny import TEXTS
 from tests.reference.plain import TEXT, encoded, per_unit, read, special, text_model, value, word_vectors
 
@@ -16,21 +16,21 @@ ENCODERS = ["bert", "distilbert", "roberta"]
 RULES = {"gauss_legendre": "gausslegendre", "midpoint": "riemann_middle", "right": "riemann_right"}
 
 
-def baseline_ids(model: TextModel, text: str, token_id: int | None) -> Tensor:
+def baseline_ids(model: NetworkModel, text: str, token_id: int | None) -> Tensor:
     """The text with every token but the special ones replaced."""
     ids = encoded(model, text)["input_ids"]
     return torch.where(special(model, text), ids, torch.tensor(token_id))
 
 
-def captum_scores(model: TextModel, text: str, baseline: Tensor, rule: str, steps: int, scale: str) -> Tensor:
+def captum_scores(model: NetworkModel, text: str, baseline: Tensor, rule: str, steps: int, scale: str) -> Tensor:
     """Attributions of the predicted class per token, from captum."""
     inputs = encoded(model, text)
     ids = inputs.pop("input_ids")
-    index = int(model.hf(ids, **inputs).logits.argmax())
+    index = int(model.network(ids, **inputs).logits.argmax())
 
     def forward(vectors: Tensor) -> Tensor:
         rest = {name: given.expand(len(vectors), -1) for name, given in inputs.items()}
-        return read(model.hf(inputs_embeds=vectors, **rest).logits, index, scale)
+        return read(model.network(inputs_embeds=vectors, **rest).logits, index, scale)
 
     found = CaptumIntegratedGradients(forward).attribute(
         word_vectors(model, ids), baseline, n_steps=steps, method=RULES[rule]
@@ -59,8 +59,8 @@ def test_equals_captums_layer_version_that_starts_from_token_ids(architecture: s
     inputs = encoded(model, TEXT)
     ids = inputs.pop("input_ids")
     layer = LayerIntegratedGradients(
-        lambda rows: model.hf(rows, **{k: v.expand(len(rows), -1) for k, v in inputs.items()}).logits,
-        model.hf.get_input_embeddings(),
+        lambda rows: model.network(rows, **{k: v.expand(len(rows), -1) for k, v in inputs.items()}).logits,
+        model.network.get_input_embeddings(),
     )
     masked = baseline_ids(model, TEXT, model.tokenizer.mask_token_id)
     theirs = layer.attribute(ids, masked, target=1, n_steps=9)[0].sum(-1)
@@ -135,7 +135,7 @@ def test_the_norm_of_each_tokens_parts_equals_captum(baseline: str, steps: int) 
 
     def forward(given: Tensor) -> Tensor:
         rest = {name: row.expand(len(given), -1) for name, row in inputs.items()}
-        return model.hf(inputs_embeds=given, **rest).logits[:, 1]
+        return model.network(inputs_embeds=given, **rest).logits[:, 1]
 
     theirs = CaptumIntegratedGradients(forward).attribute(vectors, start, n_steps=steps)[0]
     (found,) = IntegratedGradients(steps=steps, baseline=baseline, aggregate="norm").explain(model, [TEXT], [1])

@@ -10,7 +10,7 @@ import torch
 from didact.attribution.kernel_shap import KernelShap
 from didact.meter import metered
 from didact.models.load import load_model
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.testing.tiny import TEXTS, keyword_predict
 from didact.types import Example
 from tests.reference.plain import encoded, read, special, text_model, value, without
@@ -45,7 +45,7 @@ def subsets(n: int) -> list[frozenset[int]]:
     return [frozenset(chosen) for size in range(n + 1) for chosen in combinations(range(n), size)]
 
 
-def masked_game(model: TextModel, text: str, index: int, scale: str) -> Game:
+def masked_game(model: NetworkModel, text: str, index: int, scale: str) -> Game:
     """The model's answer for every subset of words, the others replaced by the mask token."""
     units = model.units([Example(text)])[0]
     inputs = encoded(model, text)
@@ -55,7 +55,7 @@ def masked_game(model: TextModel, text: str, index: int, scale: str) -> Game:
     mask = torch.tensor(model.tokenizer.mask_token_id)
     rows = torch.stack([torch.where(without(units, gone, len(ids)), ids, mask) for gone in absent])
     with torch.no_grad():
-        logits = model.hf(rows, **{name: given.expand(len(rows), -1) for name, given in inputs.items()}).logits
+        logits = model.network(rows, **{name: given.expand(len(rows), -1) for name, given in inputs.items()}).logits
     return dict(zip(players, read(logits.double(), index, scale).tolist(), strict=True))
 
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from didact.attribution.layer_conductance import LayerConductance
 from didact.errors import CapabilityError, ParameterError
 from didact.models.hidden import hidden_layers
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.testing.tiny import TEXTS, tiny_model
 from tests.reference.plain import TEXT, encoded, per_unit, read, special, text_model, value, word_vectors
 
@@ -20,21 +20,21 @@ WORD = dict.fromkeys(["roberta", "modernbert", "gpt2", "llama"], "Ġgood") | dic
 WORD["deberta-v2"] = "<mask>"
 
 
-def layer_of(model: TextModel, index: int) -> nn.Module:
+def layer_of(model: NetworkModel, index: int) -> nn.Module:
     """The layer, by the names a user would type."""
-    inner = model.hf.base_model
-    kind = model.hf.config.model_type
+    inner = model.network.base_model
+    kind = model.network.config.model_type
     stack = {"distilbert": "transformer.layer", "modernbert": "layers", "gpt2": "h", "llama": "layers"}
     found = inner.get_submodule(stack.get(kind, "encoder.layer"))
     assert isinstance(found, nn.ModuleList)
     return found[index]
 
 
-def ends(model: TextModel, baseline: str) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+def ends(model: NetworkModel, baseline: str) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
     """Embeddings of baseline and text (1, tokens, dim), and the other inputs."""
     inputs = encoded(model, TEXT)
     text = word_vectors(model, inputs.pop("input_ids"))
-    word = model.tokenizer.convert_tokens_to_ids(WORD[model.hf.config.model_type])
+    word = model.tokenizer.convert_tokens_to_ids(WORD[model.network.config.model_type])
     known = {"mask": model.tokenizer.mask_token_id, "pad": model.tokenizer.pad_token_id, "token": word}
     token = known.get(baseline)
     start = text.clone()
@@ -53,7 +53,7 @@ def test_the_left_rule_equals_captum(architecture: str, baseline: str) -> None:
 
         def forward(vectors: Tensor) -> Tensor:
             rest = {name: given.expand(len(vectors), -1) for name, given in inputs.items()}
-            return read(model.hf(inputs_embeds=vectors, **rest).logits, 1, "log_probability")
+            return read(model.network(inputs_embeds=vectors, **rest).logits, 1, "log_probability")
 
         theirs = CaptumLayerConductance(forward, layer_of(model, index)).attribute(
             text, start, n_steps=9, method="riemann_trapezoid"
@@ -71,7 +71,7 @@ def test_the_left_rule_equals_captum(architecture: str, baseline: str) -> None:
 def test_tends_to_the_integral_of_gradient_times_velocity(architecture: str) -> None:
     """The definition: integral over the path of dF/dy dy/dalpha, dy/dalpha from finite differences in doubles."""
     model = text_model(architecture)
-    model.hf.double()
+    model.network.double()
     start, text, inputs = ends(model, "token")
     seen: list[Tensor] = []
 
@@ -82,7 +82,7 @@ def test_tends_to_the_integral_of_gradient_times_velocity(architecture: str) -> 
         seen.clear()
         at = (start + alphas[:, None, None] * (text - start)).requires_grad_(True)
         rest = {name: given.expand(len(at), -1) for name, given in inputs.items()}
-        return model.hf(inputs_embeds=at, **rest).logits[:, 1], seen[0]
+        return model.network(inputs_embeds=at, **rest).logits[:, 1], seen[0]
 
     handle = layer_of(model, 0).register_forward_hook(keep)
     nodes, weights = np.polynomial.legendre.leggauss(150)

@@ -10,17 +10,18 @@ from torch.nn import functional
 
 from didact.attribution.deep_shap import BACKGROUND
 from didact.attribution.lrp import Lrp
+from didact.models.compose import compose
 from didact.models.load import load_model
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.ops.backward import Relevance, Substituted
 from didact.testing.tiny import TEXTS
 from tests.reference.plain import TEXT, per_unit, special, text_model
 from tests.reference.written_out import Bert
 
 
-def double(architecture: str = "bert") -> TextModel:
+def double(architecture: str = "bert") -> NetworkModel:
     single = text_model(architecture)
-    return TextModel(single.hf.double(), single.tokenizer)
+    return compose(single.network.double(), single.tokenizer)
 
 
 class Explicit:
@@ -38,7 +39,7 @@ class Explicit:
     def norm(self, relevance: Tensor, x: Tensor, name: str) -> Tensor:
         """A linear map: y_j = sum_i w_j (1[i = j] - 1/d) / deviation x_i + b_j."""
         size = x.shape[-1]
-        eps = self.bert.model.hf.config.layer_norm_eps
+        eps = self.bert.model.network.config.layer_norm_eps
         deviation = (x.var(-1, unbiased=False) + eps).sqrt()
         centring = torch.eye(size).double() - 1 / size
         terms = self.bert.weight(name + ".weight")[:, None] * centring * x[:, None, :] / deviation[:, None, None]
@@ -78,7 +79,7 @@ class Explicit:
         pooled = self.linear(start[None], kept["pooled"].tanh()[None], "classifier")  # identity at tanh
         relevance = torch.zeros_like(kept["top"])
         relevance[0] = self.linear(pooled, kept["top"][:1], "bert.pooler.dense")[0]
-        for number in reversed(range(self.bert.model.hf.config.num_hidden_layers)):
+        for number in reversed(range(self.bert.model.network.config.num_hidden_layers)):
             relevance = self.layer(relevance, number)
         relevance = self.norm(relevance, kept["sum"], "bert.embeddings.LayerNorm")
         return (relevance * words / kept["sum"]).sum(-1), float(logits[target])
@@ -152,7 +153,7 @@ def test_functions_without_a_rule_are_counted() -> None:
     model = text_model("bert")
     (plain,) = Lrp().explain(model, [TEXT])
     assert "unruled_operations" not in plain.details
-    norm: Any = model.hf.base_model.embeddings.LayerNorm
+    norm: Any = model.network.base_model.embeddings.LayerNorm
     norm.register_forward_hook(lambda _, __, found: torch.logcumsumexp(found, -1) - torch.cummax(found, -1).values)
     (told,) = Lrp().explain(model, [TEXT])
     assert told.details["unruled_operations"] == 2

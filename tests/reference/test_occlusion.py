@@ -8,7 +8,7 @@ from torch import Tensor
 
 from didact.attribution.occlusion import Occlusion
 from didact.errors import ParameterError
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.testing.tiny import TEXTS
 from didact.types import Example, Explanation, Target
 from tests.reference.plain import TEXT, encoded, read, special, text_model, value, without, word_vectors
@@ -18,7 +18,7 @@ DECODERS = ["llama", "mistral", "gpt2"]
 POSITIVE = Target(1, "positive")
 
 
-def losses(model: TextModel, found: Explanation, variants: list[dict[str, Tensor]]) -> list[float]:
+def losses(model: NetworkModel, found: Explanation, variants: list[dict[str, Tensor]]) -> list[float]:
     """The target of the whole text minus that of each variant, by plain passes."""
     index, scale = found.target.index, found.target.scale
     full = value(model, index, scale, **encoded(model, found.example.text))
@@ -35,7 +35,7 @@ def test_equals_captum_with_pieces_grouped_into_words(architecture: str, scale: 
     groups = torch.full_like(ids, len(found.units))  # special tokens: one group of their own, not looked at
     for number, positions in enumerate(found.units.positions):
         groups[0, list(positions)] = number
-    ablation = FeatureAblation(lambda rows: read(model.hf(rows, **inputs).logits, found.target.index, scale))
+    ablation = FeatureAblation(lambda rows: read(model.network(rows, **inputs).logits, found.target.index, scale))
     with torch.no_grad():
         theirs = ablation.attribute(ids, baselines=model.tokenizer.mask_token_id, feature_mask=groups)
     wanted = [float(theirs[0, positions[0]]) for positions in found.units.positions]

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from didact.attribution.occlusion import Occlusion
 from didact.attribution.sequential_integrated_gradients import SequentialIntegratedGradients
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.testing.tiny import TEXTS
 from didact.types import Example
 from tests.reference.plain import TEXT, encoded, per_unit, read, special, text_model, word_vectors
@@ -17,14 +17,14 @@ ENCODERS = ["bert", "distilbert", "roberta"]
 RULES = {"gauss_legendre": "gausslegendre", "midpoint": "riemann_middle", "right": "riemann_right"}
 
 
-def slowly(model: TextModel, text: str, baseline: Tensor, rule: str, steps: int, scale: str) -> Tensor:
+def slowly(model: NetworkModel, text: str, baseline: Tensor, rule: str, steps: int, scale: str) -> Tensor:
     """The paper's definition: for every token captum's integrated gradients from the text without it, its own part."""
     inputs = encoded(model, text)
     vectors = word_vectors(model, inputs.pop("input_ids"))
 
     def forward(given: Tensor) -> Tensor:
         rest = {name: row.expand(len(given), -1) for name, row in inputs.items()}
-        return read(model.hf(inputs_embeds=given, **rest).logits, 1, scale)
+        return read(model.network(inputs_embeds=given, **rest).logits, 1, scale)
 
     method = CaptumIntegratedGradients(forward)
     parts = torch.zeros_like(vectors[0])

@@ -9,7 +9,7 @@ from torch import Tensor
 from didact.attribution.gradient_norm import GradientNorm
 from didact.attribution.gradient_x_input import GradientXInput
 from didact.attribution.smoothgrad import SmoothGrad
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.testing.tiny import TEXTS
 from didact.types import Example
 from tests.reference.plain import TEXT, encoded, per_unit, read, special, text_model, word_vectors
@@ -17,12 +17,12 @@ from tests.reference.plain import TEXT, encoded, per_unit, read, special, text_m
 ARCHITECTURES = ["bert", "distilbert", "roberta", "electra", "gpt2"]
 
 
-def gradient_at(model: TextModel, point: Tensor, index: int, scale: str) -> Tensor:
+def gradient_at(model: NetworkModel, point: Tensor, index: int, scale: str) -> Tensor:
     """Autograd by hand at one point (tokens, dim)."""
     inputs = encoded(model, TEXT)
     inputs.pop("input_ids")
     at = point[None].clone().requires_grad_(True)
-    (found,) = torch.autograd.grad(read(model.hf(inputs_embeds=at, **inputs).logits, index, scale).sum(), at)
+    (found,) = torch.autograd.grad(read(model.network(inputs_embeds=at, **inputs).logits, index, scale).sum(), at)
     return found[0]
 
 
@@ -68,7 +68,7 @@ def test_agrees_with_captums_noise_tunnel_in_the_mean() -> None:
     noisy = ~special(model, TEXT)[None, :, None].expand_as(vectors)
 
     def forward(given: Tensor) -> Tensor:
-        return model.hf(inputs_embeds=torch.where(noisy, given, vectors)).logits[:, 1]
+        return model.network(inputs_embeds=torch.where(noisy, given, vectors)).logits[:, 1]
 
     torch.manual_seed(0)
     tunnel = NoiseTunnel(Saliency(forward))

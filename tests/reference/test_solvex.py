@@ -9,7 +9,7 @@ from didact.attribution.solvex import MetricName, Solvex
 from didact.errors import ParameterError
 from didact.meter import metered
 from didact.models.load import load_model
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.testing.tiny import TEXTS, keyword_predict
 from didact.types import Explanation, Scale, Units
 from tests.reference.plain import encoded, text_model, value, without
@@ -25,7 +25,7 @@ def order_of(found: Explanation) -> tuple[int, ...]:
 class Passes:
     """f(x without S) and f(S alone), by plain passes over inputs masked by hand; remembered by set."""
 
-    def __init__(self, model: TextModel, found: Explanation) -> None:
+    def __init__(self, model: NetworkModel, found: Explanation) -> None:
         self.model, self.found = model, found
         self.known: dict[frozenset[int], float] = {}
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from tests.reference.plain import encoded
 
 
@@ -30,7 +30,7 @@ class Bert:
         kept: every intermediate value by name.
     """
 
-    model: TextModel
+    model: NetworkModel
     text: str
     half: Callable[[Tensor], Tensor] = same
     spread: Callable[[Tensor], Tensor] = same
@@ -39,22 +39,22 @@ class Bert:
 
     def words(self) -> Tensor:
         ids = encoded(self.model, self.text)["input_ids"][0]
-        return self.model.hf.get_input_embeddings()(ids).detach()
+        return self.model.network.get_input_embeddings()(ids).detach()
 
     def weight(self, name: str) -> Tensor:
-        return self.model.hf.state_dict()[name]
+        return self.model.network.state_dict()[name]
 
     def linear(self, x: Tensor, name: str) -> Tensor:
         return x @ self.weight(name + ".weight").T + self.weight(name + ".bias")
 
     def norm(self, x: Tensor, name: str) -> Tensor:
         centred = x - x.mean(-1, keepdim=True)
-        eps = self.model.hf.config.layer_norm_eps
+        eps = self.model.network.config.layer_norm_eps
         deviation = self.spread(((centred**2).mean(-1, keepdim=True) + eps).sqrt())
         return centred / deviation * self.weight(name + ".weight") + self.weight(name + ".bias")
 
     def heads(self, x: Tensor) -> Tensor:
-        return x.reshape(len(x), self.model.hf.config.num_attention_heads, -1).transpose(0, 1)
+        return x.reshape(len(x), self.model.network.config.num_attention_heads, -1).transpose(0, 1)
 
     def logits(self, words: Tensor) -> Tensor:
         """Embeddings (tokens, dim) to logits (labels,)."""
@@ -62,7 +62,7 @@ class Bert:
         fixed = self.weight("bert.embeddings.position_embeddings.weight")[: len(words)]
         keep["sum"] = words + fixed + self.weight("bert.embeddings.token_type_embeddings.weight")[0]
         h = self.norm(keep["sum"], "bert.embeddings.LayerNorm")
-        for number in range(self.model.hf.config.num_hidden_layers):
+        for number in range(self.model.network.config.num_hidden_layers):
             h = self.layer(h, number)
         keep["top"] = h
         keep["pooled"] = self.linear(h[0], "bert.pooler.dense")

@@ -10,18 +10,18 @@ import pytest
 from didact.errors import InputError, ParameterError
 from didact.simulation import scoring as module
 from didact.simulation.scoring import answer_f1, exact_match, item_scores, pearson, rmse
-from didact.students.base import Lesson
+from didact.students.base import LabelledExample
 from didact.types import Example, Span
 
 QUESTION = "Where does she live?"
 PASSAGE = "She lives in a house by the sea, near Dublin."
 
 
-def asked(*phrases: str) -> Lesson:
+def asked(*phrases: str) -> LabelledExample:
     """A question whose answers are these phrases of the passage."""
     spans = [Span(PASSAGE.index(phrase), PASSAGE.index(phrase) + len(phrase), 1) for phrase in phrases]
     answer: Any = spans[0] if len(spans) == 1 else tuple(spans)
-    return Lesson(Example(QUESTION, PASSAGE), answer)
+    return LabelledExample(Example(QUESTION, PASSAGE), answer)
 
 
 def place(phrase: str) -> list[int]:
@@ -55,18 +55,18 @@ def test_answers_by_hand(given: str, wanted: str, f1: float, exact: float) -> No
 
 
 def test_spans_are_compared_as_texts_and_the_best_answer_counts() -> None:
-    exam = [asked("a house by the sea"), asked("near Dublin"), asked("near Dublin", "house"), asked("Dublin")]
+    test = [asked("a house by the sea"), asked("near Dublin"), asked("near Dublin", "house"), asked("Dublin")]
     given = np.array([place("by the sea"), place("Dublin"), place("a house"), [-1, -1]])
     # by, sea of house, by, sea: 2 * 2 / 5. Dublin of near, Dublin: 2 / 3. house is one of two answers. No answer.
-    assert item_scores("span", given, exam, "f1") == pytest.approx([0.8, 2 / 3, 1.0, 0.0])
-    assert item_scores("span", given, exam, "exact").tolist() == [0.0, 0.0, 1.0, 0.0]
+    assert item_scores("span", given, test, "f1") == pytest.approx([0.8, 2 / 3, 1.0, 0.0])
+    assert item_scores("span", given, test, "exact").tolist() == [0.0, 0.0, 1.0, 0.0]
 
 
 def test_classes_and_numbers() -> None:
-    exam = [Lesson(Example("x"), answer) for answer in (0, 2, 1)]
-    assert item_scores("classes", np.array([0, 1, 1]), exam, "accuracy").tolist() == [1.0, 0.0, 1.0]
-    exam = [Lesson(Example("x"), answer) for answer in (0.5, -1.0)]
-    assert item_scores("number", np.array([1.0, 1.0]), exam, "squared_error").tolist() == [0.25, 4.0]
+    test = [LabelledExample(Example("x"), answer) for answer in (0, 2, 1)]
+    assert item_scores("class", np.array([0, 1, 1]), test, "accuracy").tolist() == [1.0, 0.0, 1.0]
+    test = [LabelledExample(Example("x"), answer) for answer in (0.5, -1.0)]
+    assert item_scores("number", np.array([1.0, 1.0]), test, "squared_error").tolist() == [0.25, 4.0]
 
 
 def test_figures_over_all_numbers() -> None:
@@ -77,12 +77,12 @@ def test_figures_over_all_numbers() -> None:
 
 
 def test_refusals_say_what_is_wrong() -> None:
-    exam = [Lesson(Example("x"), 0)]
+    test = [LabelledExample(Example("x"), 0)]
     with pytest.raises(ParameterError, match="known: accuracy"):
-        item_scores("classes", np.array([0]), exam, "f1")
-    with pytest.raises(InputError, match="2 answers were given to an exam of 1"):
-        item_scores("classes", np.array([0, 1]), exam, "accuracy")
+        item_scores("class", np.array([0]), test, "f1")
+    with pytest.raises(InputError, match="2 answers were given to 1 test items"):
+        item_scores("class", np.array([0, 1]), test, "accuracy")
     with pytest.raises(InputError, match="span of the passage"):
-        item_scores("span", np.array([[0, 1]]), exam, "f1")
+        item_scores("span", np.array([[0, 1]]), test, "f1")
     with pytest.raises(InputError, match="got 2 and 1"):
         rmse([1, 2], [1])

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from didact.errors import ParameterError
-from didact.students.base import CHANNELS, Batch, Channel, CohortOutput
+from didact.students.base import CHANNELS, Batch, CohortOutput, LossChannel
 from didact.students.channels.alignment import AlignmentChannel
 from didact.students.channels.attention import AttentionChannel
 from didact.students.channels.labelling import LabellingChannel, LabellingHead
@@ -26,7 +26,7 @@ def batch(hints: Tensor, text: Tensor = TEXT, links: Tensor | None = None) -> Ba
     return Batch(nothing, nothing, torch.ones(shape, dtype=torch.bool), whole, nothing[..., 0], hints, links)
 
 
-def reading(states: Tensor | None = None, attention: Tensor | None = None) -> CohortOutput:
+def output(states: Tensor | None = None, attention: Tensor | None = None) -> CohortOutput:
     return CohortOutput(torch.zeros(1), torch.zeros(1) if states is None else states, attention)
 
 
@@ -51,11 +51,11 @@ def some_links() -> Tensor:
     return links
 
 
-def made(channel: Channel) -> tuple[CohortOutput, Batch, torch.nn.Module | None]:
+def made(channel: LossChannel) -> tuple[CohortOutput, Batch, torch.nn.Module | None]:
     states = noise(S, B, L, D, seed=1)
     rows = noise(S, B, L, L, seed=2).softmax(-1)
-    seen = rows if channel.look == "matrix" else rows[:, :, 0]
-    return reading(states, seen), batch(some_hints(), links=some_links()), channel.head(D, [4, 5, 6])
+    seen = rows if channel.view == "matrix" else rows[:, :, 0]
+    return output(states, seen), batch(some_hints(), links=some_links()), channel.head(D, [4, 5, 6])
 
 
 ALL = [
@@ -72,11 +72,11 @@ def test_attention_by_hand() -> None:
     # The hint is half on a and half on c; [CLS] looks at them with .2 and .1, and with .4 at itself and [SEP].
     attention = torch.tensor([0.1, 0.2, 0.15, 0.1, 0.15, 0.3], dtype=torch.float64).expand(1, 1, L)
     hints = torch.tensor([0, 3.0, 0, 3.0, 0, 0]).expand(1, 1, L)
-    found = AttentionChannel().loss(reading(attention=attention), batch(hints), None)
+    found = AttentionChannel().loss(output(attention=attention), batch(hints), None)
     by_hand = 0.5 * math.log(0.5 / 0.2) + 0.5 * math.log(0.5 / 0.1)
     assert found.item() == pytest.approx(by_hand, abs=1e-6)
     # Over the text alone the attention is .2/.6 and .1/.6: what special tokens get is free.
-    found = AttentionChannel(over="text").loss(reading(attention=attention), batch(hints), None)
+    found = AttentionChannel(over="text").loss(output(attention=attention), batch(hints), None)
     assert found.item() == pytest.approx(by_hand + math.log(0.6), abs=1e-6)
 
 
@@ -84,19 +84,19 @@ def test_attention_is_the_divergence_from_the_hint_not_to_it() -> None:
     attention = noise(1, 1, 4).double().softmax(-1)
     hints = noise(1, 1, 4, seed=1).double().softmax(-1)
     text = torch.ones(4, dtype=torch.bool)
-    found = AttentionChannel().loss(reading(attention=attention), batch(hints, text), None)
+    found = AttentionChannel().loss(output(attention=attention), batch(hints, text), None)
     p, q = torch.distributions.Categorical(hints[0, 0]), torch.distributions.Categorical(attention[0, 0])
     there, back = torch.distributions.kl_divergence(p, q), torch.distributions.kl_divergence(q, p)
     assert found.item() == pytest.approx(there.item(), abs=1e-6)
     assert found.item() != pytest.approx(back.item(), abs=1e-3)
-    same = AttentionChannel().loss(reading(attention=hints), batch(hints, text), None)
+    same = AttentionChannel().loss(output(attention=hints), batch(hints, text), None)
     assert same.item() == pytest.approx(0, abs=1e-6)
 
 
 def test_attention_of_zero_on_the_hint_is_large_but_finite() -> None:
     attention = torch.tensor([[[1.0, 0, 0, 0, 0, 0]]], requires_grad=True)
     for channel in (AttentionChannel(), AttentionChannel(over="text")):
-        found = channel.loss(reading(attention=attention), batch(torch.tensor([[[0, 1.0, 0, 0, 0, 0]]])), None)
+        found = channel.loss(output(attention=attention), batch(torch.tensor([[[0, 1.0, 0, 0, 0, 0]]])), None)
         (slope,) = torch.autograd.grad(found.sum(), attention)
         assert found.item() == pytest.approx(-math.log(1e-9) if channel.over == "all" else 0, abs=1e-3)
         assert slope.isfinite().all()
@@ -121,8 +121,8 @@ def test_labelling_equals_all_tag_sequences_written_out() -> None:
 
     ways = torch.stack([total(tags) for tags in product(range(2), repeat=4)])
     by_hand = ways.logsumexp(0) - total((1, 0, 0, 1))
-    torch.testing.assert_close(channel.loss(reading(states), batch(hints), head)[0, 0], by_hand)
-    per_token = LabellingChannel().loss(reading(states), batch(hints), head)[0, 0]
+    torch.testing.assert_close(channel.loss(output(states), batch(hints), head)[0, 0], by_hand)
+    per_token = LabellingChannel().loss(output(states), batch(hints), head)[0, 0]
     torch.testing.assert_close(per_token, by_hand / 4)
 
 
@@ -131,7 +131,7 @@ def test_labelling_cuts_a_dense_hint_at_half_of_its_largest_weight() -> None:
     states = noise(1, 1, L, D)
     dense, cut = torch.tensor([[[0, 0.5, 0.24, 0.25, 0.01, 0]]]), torch.tensor([[[0, 1.0, 0, 1.0, 0, 0]]])
     loss = LabellingChannel().loss
-    assert loss(reading(states), batch(dense), head).item() == loss(reading(states), batch(cut), head).item()
+    assert loss(output(states), batch(dense), head).item() == loss(output(states), batch(cut), head).item()
 
 
 def test_alignment_by_hand() -> None:
@@ -140,7 +140,7 @@ def test_alignment_by_hand() -> None:
     links = torch.zeros(1, 1, 3, 2, 4)
     links[0, 0, 0] = torch.tensor([[1, 1, 0, 0], [0, 0, 1, 1]])  # mean of .3 + .4 and .2 + .1: .5
     links[0, 0, 1] = torch.tensor([[0, 1, 0, 0], [0, 0, 1, 0]])  # .2; the third link is none
-    found = AlignmentChannel().loss(reading(attention=attention), batch(torch.zeros(1, 1, 4), TEXT[:4], links), None)
+    found = AlignmentChannel().loss(output(attention=attention), batch(torch.zeros(1, 1, 4), TEXT[:4], links), None)
     # The logarithm of the mean .35, not the mean of logarithms.
     assert found.item() == pytest.approx(-math.log(0.35), abs=1e-6)
 
@@ -150,18 +150,18 @@ def test_alignment_leaves_out_links_with_a_phrase_that_was_cut_off() -> None:
     links = torch.zeros(1, 1, 2, 2, 4)
     links[0, 0, 0, 0, 0] = links[0, 0, 0, 1, 3] = 1
     links[0, 0, 1, 0, 1] = 1  # its other phrase is not there
-    found = AlignmentChannel().loss(reading(attention=attention), batch(torch.zeros(1, 1, 4), TEXT[:4], links), None)
+    found = AlignmentChannel().loss(output(attention=attention), batch(torch.zeros(1, 1, 4), TEXT[:4], links), None)
     assert found.item() == pytest.approx(-math.log(attention[0, 0, 0, 3].item()), abs=1e-6)
 
 
 def test_without_links_alignment_asks_for_nothing() -> None:
     attention = noise(S, B, L, L).softmax(-1)
-    found = AlignmentChannel().loss(reading(attention=attention), batch(torch.zeros(S, B, L)), None)
+    found = AlignmentChannel().loss(output(attention=attention), batch(torch.zeros(S, B, L)), None)
     assert torch.equal(found, torch.zeros(S, B))
 
 
 @each
-def test_each_example_has_a_loss_and_none_where_the_hint_says_nothing(channel: Channel) -> None:
+def test_each_example_has_a_loss_and_none_where_the_hint_says_nothing(channel: LossChannel) -> None:
     seen, given, head = made(channel)
     found = channel.loss(seen, given, head)
     assert found.shape == (S, B)
@@ -170,12 +170,12 @@ def test_each_example_has_a_loss_and_none_where_the_hint_says_nothing(channel: C
 
 
 @each
-def test_gradients_are_finite_and_what_says_nothing_pulls_at_nothing(channel: Channel) -> None:
+def test_gradients_are_finite_and_what_says_nothing_pulls_at_nothing(channel: LossChannel) -> None:
     seen, given, head = made(channel)
     assert seen.attention is not None
     free = replace(seen, states=seen.states.requires_grad_(), attention=seen.attention.requires_grad_())
     channel.loss(free, given, head).sum().backward()  # type: ignore[no-untyped-call]
-    moved = seen.states if channel.look is None else seen.attention
+    moved = seen.states if channel.view is None else seen.attention
     assert moved.grad is not None
     assert moved.grad.isfinite().all()
     assert moved.grad[:, :-1].abs().sum() > 0
@@ -186,7 +186,7 @@ def test_gradients_are_finite_and_what_says_nothing_pulls_at_nothing(channel: Ch
 
 
 @each
-def test_a_student_does_not_notice_the_others(channel: Channel) -> None:
+def test_a_student_does_not_notice_the_others(channel: LossChannel) -> None:
     seen, given, head = made(channel)
     assert seen.attention is not None
     assert given.links is not None
@@ -194,7 +194,7 @@ def test_a_student_does_not_notice_the_others(channel: Channel) -> None:
     for number, seed in enumerate([4, 5, 6]):
         own = slice(number, number + 1)
         alone = channel.loss(
-            reading(seen.states[own], seen.attention[own]),
+            output(seen.states[own], seen.attention[own]),
             batch(given.hints[own], links=given.links[own]),
             channel.head(D, [seed]),
         )
@@ -202,7 +202,7 @@ def test_a_student_does_not_notice_the_others(channel: Channel) -> None:
 
 
 @each
-def test_half_precision_gives_a_loss_in_single_precision(channel: Channel) -> None:
+def test_half_precision_gives_a_loss_in_single_precision(channel: LossChannel) -> None:
     seen, given, head = made(channel)
     assert seen.attention is not None
     half = replace(seen, attention=seen.attention.bfloat16())
@@ -221,7 +221,7 @@ def test_attention_moves_to_the_hint(over: str) -> None:
         return (logits.softmax(-1)[:, :-1] * told).sum(-1)
 
     before, untold = mass(), logits[:, -1].detach().clone()
-    descend([logits], lambda: channel.loss(reading(attention=logits.softmax(-1)), given, None))
+    descend([logits], lambda: channel.loss(output(attention=logits.softmax(-1)), given, None))
     if over == "all":
         assert (mass() > 0.95).all()
         assert (mass() > before).all()
@@ -234,7 +234,7 @@ def test_states_come_to_tell_the_tags() -> None:
     states, given, channel = noise(S, B, L, D).requires_grad_(), batch(some_hints()), LabellingChannel()
     head = channel.head(D, [1, 2, 3])
     assert isinstance(head, LabellingHead)
-    descend([states, *head.parameters()], lambda: channel.loss(reading(states), given, head))
+    descend([states, *head.parameters()], lambda: channel.loss(output(states), given, head))
     found = head.tags(states, given.text)[:, :-1]
     wanted = torch.where(given.text, (given.hints > 0).long(), -1)[:, :-1]
     assert torch.equal(found, wanted)
@@ -245,7 +245,7 @@ def test_attention_comes_to_follow_the_links() -> None:
     links[0, 0, 0, 0, 1] = links[0, 0, 0, 1, 3:5] = 1
     given = batch(torch.zeros(1, 1, L), links=links)
     before = logits.detach().clone()
-    descend([logits], lambda: AlignmentChannel().loss(reading(attention=logits.softmax(-1)), given, None))
+    descend([logits], lambda: AlignmentChannel().loss(output(attention=logits.softmax(-1)), given, None))
     assert logits.softmax(-1)[0, 0, 1, 3:5].sum() > 0.95
     others = [0, 2, 3, 4, 5]
     assert torch.equal(logits[0, 0, others], before[0, 0, others])
@@ -272,7 +272,7 @@ def test_heads_are_drawn_from_the_seeds_alone() -> None:
 def test_channels_have_the_names_of_their_files() -> None:
     assert {"attention", "labelling", "alignment"} <= set(CHANNELS.names())
     assert CHANNELS.get("alignment") is AlignmentChannel
-    assert CHANNELS.card("alignment").tasks == {"span"}
+    assert CHANNELS.card("alignment").answers == {"span"}
     with pytest.raises(ParameterError, match="over of attention must be 'all', 'text'"):
         AttentionChannel.configured(over="everything")
     with pytest.raises(ParameterError, match="cut of labelling must be above 0"):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from didact.data.corpus import generate
-from didact.errors import CapabilityError, InputError, ParameterError
+from didact.errors import CapabilityError, InputError, ModelError
 from didact.progress import listening
 from didact.students.base import (
     CHANNELS,
@@ -18,14 +18,15 @@ from didact.students.base import (
     Channel,
     Cohort,
     CohortOutput,
-    Course,
     Hint,
-    Lesson,
+    LabelledExample,
     Student,
     StudentOutcome,
     TaskSetup,
+    TrainingRun,
 )
-from didact.students.cohort_training import material, teach
+from didact.students.batches import cohort_data
+from didact.students.cohort_training import train_students
 from didact.students.optimization import Schedule
 from didact.students.stacked import StackedLinear
 from didact.students.tokenized import WordNumbers, worded
@@ -33,8 +34,8 @@ from didact.testing.tiny import tiny_model
 from didact.types import Example
 
 EXAMPLES = generate(44, seed=3)
-POOL = [Lesson(example, len(example.text) / 100.0) for example in EXAMPLES[:32]]
-EXAM = EXAMPLES[32:]
+POOL = [LabelledExample(example, len(example.text) / 100.0) for example in EXAMPLES[:32]]
+TEST = EXAMPLES[32:]
 SMALL = {"embedding": 8, "hidden": 8, "batch_size": 4, "epochs": 2, "max_length": 24, "min_count": 1}
 LEARNERS = ["bert", "roberta", "distilbert", "llama", "bilstm", "bilstm_attention"]
 
@@ -59,20 +60,20 @@ def student(name: str, folders: dict[str, str], **settings: object) -> Student:
     return STUDENTS.get(name).configured(**SMALL | settings)
 
 
-def marked(lesson: Lesson) -> Hint:
+def marked(item: LabelledExample) -> Hint:
     """The planted rationale."""
-    spans = lesson.example.rationale or ()
+    spans = item.example.rationale or ()
     return Hint(spans, np.ones(len(spans)))
 
 
-def course(seed: int, lessons: int = 22, weight: float = 0.0) -> Course:
-    places = np.random.default_rng(seed).permutation(len(POOL))[:lessons].astype(np.int64)
+def run(seed: int, count: int = 22, weight: float = 0.0) -> TrainingRun:
+    places = np.random.default_rng(seed).permutation(len(POOL))[:count].astype(np.int64)
     hints = [marked(POOL[place]) if weight else None for place in places]
-    return Course(places, hints, weight, seed)
+    return TrainingRun(places, hints, weight, seed)
 
 
-def lab(channel: Channel | None = None, together: int = 1, task: str = "number") -> TaskSetup:
-    return TaskSetup(task=task, outputs=2, channel=channel, together=together)  # type: ignore[arg-type]
+def setup(channel: Channel | None = None, together: int = 1, kind: str = "number") -> TaskSetup:
+    return TaskSetup(kind=kind, outputs=2, channel=channel, together=together)  # type: ignore[arg-type]
 
 
 def apart(one: Sequence[StudentOutcome], other: Sequence[StudentOutcome]) -> float:
@@ -85,12 +86,12 @@ def apart(one: Sequence[StudentOutcome], other: Sequence[StudentOutcome]) -> flo
 @pytest.mark.parametrize("name", LEARNERS)
 def test_together_gives_what_alone_gives(name: str, folders: dict[str, str]) -> None:
     channel = None if name == "bilstm" else CHANNELS.get("attention")()
-    courses = [course(seed, weight=weight) for seed, weight in ((0, 1.0), (1, 0.0), (2, 0.3))]
+    runs = [run(seed, weight=weight) for seed, weight in ((0, 1.0), (1, 0.0), (2, 0.3))]
     learner = student(name, folders)
-    together = learner.taught(POOL, courses, EXAM, lab(channel, together=3))
+    together = learner.train_and_predict(POOL, runs, TEST, setup(channel, together=3))
     assert together[0].details["steps"] == 12
-    for number, one in enumerate(courses):
-        alone = learner.taught(POOL, [one], EXAM, lab(channel))
+    for number, one in enumerate(runs):
+        alone = learner.train_and_predict(POOL, [one], TEST, setup(channel))
         details = {key: alone[0].details[key] for key in ("first_loss", "last_loss")}
         assert apart([together[number]], [StudentOutcome(alone[0].answers, None, details)]) < 1e-4
     spread = np.std([outcome.answers for outcome in together], axis=0).max()
@@ -100,27 +101,27 @@ def test_together_gives_what_alone_gives(name: str, folders: dict[str, str]) -> 
 @pytest.mark.parametrize("name", ["bert", "bilstm"])
 def test_labelling_reaches_students_that_train_together_as_it_does_alone(name: str, folders: dict[str, str]) -> None:
     channel = CHANNELS.get("labelling")()
-    courses = [course(seed, weight=1.0) for seed in range(2)]
+    runs = [run(seed, weight=1.0) for seed in range(2)]
     learner = student(name, folders)
-    alone = [learner.taught(POOL, [one], EXAM, lab(channel))[0] for one in courses]
-    assert apart(learner.taught(POOL, courses, EXAM, lab(channel, together=2)), alone) < 1e-4
-    untold = learner.taught(POOL, [course(0)], EXAM, lab(channel))[0]
+    alone = [learner.train_and_predict(POOL, [one], TEST, setup(channel))[0] for one in runs]
+    assert apart(learner.train_and_predict(POOL, runs, TEST, setup(channel, together=2)), alone) < 1e-4
+    untold = learner.train_and_predict(POOL, [run(0)], TEST, setup(channel))[0]
     assert np.abs(untold.answers - alone[0].answers).max() > 1e-3, "the hints made a difference"
 
 
 def test_a_hint_draws_attention_while_learning(folders: dict[str, str]) -> None:
     channel = CHANNELS.get("attention")()
     learner = student("bilstm_attention", folders, epochs=20, learning_rate=1e-2)
-    weak, strong = (learner.taught(POOL, [course(0, weight=w)], EXAM, lab(channel))[0] for w in (1e-6, 5.0))
+    weak, strong = (learner.train_and_predict(POOL, [run(0, weight=w)], TEST, setup(channel))[0] for w in (1e-6, 5.0))
     assert strong.details["channel_loss"] < 0.5 * weak.details["channel_loss"]
 
 
-def test_neither_the_order_of_courses_nor_who_sits_together_matters(folders: dict[str, str]) -> None:
-    courses = [course(0), course(1, lessons=9), course(2), course(3, lessons=9), course(4)]
+def test_neither_the_order_of_runs_nor_which_students_train_together_matters(folders: dict[str, str]) -> None:
+    runs = [run(0), run(1, count=9), run(2), run(3, count=9), run(4)]
     learner = student("bert", folders)
-    wanted = learner.taught(POOL, courses, EXAM, lab(together=5))
+    wanted = learner.train_and_predict(POOL, runs, TEST, setup(together=5))
     order = [3, 0, 4, 2, 1]
-    found = learner.taught(POOL, [courses[number] for number in order], EXAM, lab(together=2))
+    found = learner.train_and_predict(POOL, [runs[number] for number in order], TEST, setup(together=2))
     assert apart(found, [wanted[number] for number in order]) < 1e-4
     assert [outcome.details["steps"] for outcome in wanted] == [12, 6, 12, 6, 12]
 
@@ -130,43 +131,45 @@ def test_a_student_that_diverges_is_reported_and_leaves_its_neighbours_alone(
     name: str, folders: dict[str, str]
 ) -> None:
     channel = CHANNELS.get("attention")()
-    courses = [course(0, weight=0.5), course(1, weight=float("inf")), course(2)]
+    runs = [run(0, weight=0.5), run(1, weight=float("inf")), run(2)]
     learner = student(name, folders)
-    found = learner.taught(POOL, courses, EXAM, lab(channel, together=3))
-    assert found[1].trouble == "its loss or gradient was not finite at step 1 of 12"
-    assert [outcome.trouble for outcome in found[::2]] == [None, None]
-    alone = [learner.taught(POOL, [one], EXAM, lab(channel))[0] for one in (courses[0], courses[2])]
+    found = learner.train_and_predict(POOL, runs, TEST, setup(channel, together=3))
+    assert found[1].failure == "its loss or gradient was not finite at step 1 of 12"
+    assert [outcome.failure for outcome in found[::2]] == [None, None]
+    alone = [learner.train_and_predict(POOL, [one], TEST, setup(channel))[0] for one in (runs[0], runs[2])]
     for one, other in zip(found[::2], alone, strict=True):
         assert np.abs(one.answers - other.answers).max() < 1e-4
 
 
 def test_a_student_that_learns_nothing_and_says_one_thing_is_reported() -> None:
     # Too small a rate to move at all, on texts of both classes.
-    pool = [Lesson(example, int(example.label == "positive")) for example in EXAMPLES]
+    pool = [LabelledExample(example, int(example.label == "positive")) for example in EXAMPLES]
     learner = STUDENTS.get("bilstm").configured(**SMALL | {"learning_rate": 1e-12})
-    courses = [Course(np.arange(20), [None] * 20, 0.0, seed) for seed in range(6)]
-    found = learner.taught(pool, courses, EXAM[:2], lab(task="classes"))
+    runs = [TrainingRun(np.arange(20), [None] * 20, 0.0, seed) for seed in range(6)]
+    found = learner.train_and_predict(pool, runs, TEST[:2], setup(kind="class"))
     stuck = [outcome for outcome in found if len(set(outcome.answers.tolist())) == 1]
     assert stuck, "of six untrained students some answer both texts alike"
     for outcome in found:
         never_fell = outcome.details["last_loss"] >= outcome.details["first_loss"]
-        assert (outcome.trouble is not None) == (outcome in stuck and never_fell)
-        assert outcome.trouble is None or "throughout" in outcome.trouble
+        assert (outcome.failure is not None) == (outcome in stuck and never_fell)
+        assert outcome.failure is None or "throughout" in outcome.failure
 
 
 def test_numbers_are_learnt_on_any_scale(folders: dict[str, str]) -> None:
-    far = [Lesson(lesson.example, 1000 + 500 * float(lesson.answer)) for lesson in POOL]  # type: ignore[arg-type]
+    far = [LabelledExample(item.example, 1000 + 500 * float(item.answer)) for item in POOL]  # type: ignore[arg-type]
     learner = student("bilstm", folders)
-    near, wide = (learner.taught(pool, [course(0)], EXAM, lab())[0].answers for pool in (POOL, far))
+    near, wide = (learner.train_and_predict(pool, [run(0)], TEST, setup())[0].answers for pool in (POOL, far))
     np.testing.assert_allclose(wide, 1000 + 500 * near, rtol=1e-4)
 
 
 def test_training_does_not_touch_the_global_generator(folders: dict[str, str]) -> None:
     before = torch.random.get_rng_state()
-    one, other = (student("bert", folders, dropout=0.2).taught(POOL, [course(0)], EXAM, lab())[0] for _ in range(2))
+    one, other = (
+        student("bert", folders, dropout=0.2).train_and_predict(POOL, [run(0)], TEST, setup())[0] for _ in range(2)
+    )
     assert torch.equal(torch.random.get_rng_state(), before)
     assert (one.answers == other.answers).all(), "dropout is drawn from the student's seed"
-    plain = student("bert", folders).taught(POOL, [course(0)], EXAM, lab())[0]
+    plain = student("bert", folders).train_and_predict(POOL, [run(0)], TEST, setup())[0]
     assert np.abs(plain.answers - one.answers).max() > 1e-3
 
 
@@ -184,16 +187,16 @@ def test_progress_counts_the_steps_of_all_students(folders: dict[str, str]) -> N
 
     heard = Heard()
     with listening(heard):
-        student("bilstm", folders).taught(POOL, [course(0), course(1), course(2, lessons=9)], EXAM, lab(together=2))
+        student("bilstm", folders).train_and_predict(POOL, [run(0), run(1), run(2, count=9)], TEST, setup(together=2))
     assert heard.total == heard.done == 12 + 12 + 6
 
 
 def test_encoders_that_cannot_be_stacked_train_one_at_a_time(folders: dict[str, str]) -> None:
     learner = student("deberta-v2", folders)
-    courses = [course(0, lessons=6, weight=1.0), course(1, lessons=6)]
+    runs = [run(0, count=6, weight=1.0), run(1, count=6)]
     channel = CHANNELS.get("attention")()
-    found = learner.taught(POOL, courses, EXAM, lab(channel, together=2))
-    alone = [learner.taught(POOL, [one], EXAM, lab(channel))[0] for one in courses]
+    found = learner.train_and_predict(POOL, runs, TEST, setup(channel, together=2))
+    alone = [learner.train_and_predict(POOL, [one], TEST, setup(channel))[0] for one in runs]
     assert apart(found, [StudentOutcome(one.answers, None, {}) for one in alone]) < 1e-4
 
 
@@ -205,16 +208,16 @@ class Bags(Cohort):
         self.size, self.width = len(seeds), words
         self.head = StackedLinear.drawn(seeds, words, 1, 0.1)
 
-    def read(self, batch: Batch, look: AttentionView | None = None) -> CohortOutput:
+    def forward(self, batch: Batch, view: AttentionView | None = None) -> CohortOutput:
         states = nn.functional.one_hot(batch.ids, self.width).float() * batch.mask[..., None]
         return CohortOutput(self.head(states.sum(2))[..., 0], states)
 
 
 def bags(
-    courses: Sequence[Course], schedule: Schedule, together: int, most: int = 99, sizes: list[int] | None = None
+    runs: Sequence[TrainingRun], schedule: Schedule, together: int, most: int = 99, sizes: list[int] | None = None
 ) -> list[StudentOutcome]:
     words = WordNumbers.of(EXAMPLES, min_count=1, largest=50)
-    sheets = worded([lesson.example for lesson in POOL], words, 30), worded(EXAM, words, 30)
+    texts = worded([item.example for item in POOL], words, 30), worded(TEST, words, 30)
 
     def make(seeds: Sequence[int]) -> Cohort:
         if len(seeds) > most:
@@ -223,31 +226,31 @@ def bags(
             sizes.append(len(seeds))
         return Bags(seeds, len(words))
 
-    return teach(make, material(POOL, *sheets, lab()), courses, lab(), schedule, together)
+    return train_students(make, cohort_data(POOL, *texts, setup()), runs, setup(), schedule, together)
 
 
 def test_students_are_spread_evenly_over_the_groups() -> None:
     sizes: list[int] = []
     schedule = Schedule(learning_rate=1e-2, batch_size=4, epochs=1)
-    bags([course(seed, lessons=4) for seed in range(10)], schedule, 8, sizes=sizes)
+    bags([run(seed, count=4) for seed in range(10)], schedule, 8, sizes=sizes)
     assert sizes == [5, 5], "not 8 and 2: a small group takes nearly as long as a large one"
 
 
 def test_where_memory_does_not_hold_all_students_fewer_train_at_once() -> None:
     schedule = Schedule(learning_rate=1e-2, batch_size=4, epochs=2)
-    courses = [course(seed) for seed in range(7)]
-    assert apart(bags(courses, schedule, 7, most=2), bags(courses, schedule, 7)) < 1e-6
+    runs = [run(seed) for seed in range(7)]
+    assert apart(bags(runs, schedule, 7, most=2), bags(runs, schedule, 7)) < 1e-6
     with pytest.raises(torch.OutOfMemoryError):
-        bags(courses, schedule, 7, most=0)
+        bags(runs, schedule, 7, most=0)
 
 
 def test_the_update_is_adamw_with_warm_up_linear_decay_and_a_norm_of_its_own() -> None:
-    # The same by hand: the same batches (all lessons at once), torch's clipping and AdamW for one student.
+    # The same by hand: the same batches (all examples at once), torch's clipping and AdamW for one student.
     schedule = Schedule(learning_rate=0.05, batch_size=22, epochs=5, warmup=0.4, weight_decay=0.5, clip=0.1)
-    courses = [course(0), course(1)]
-    found = bags(courses, schedule, 2)
+    runs = [run(0), run(1)]
+    found = bags(runs, schedule, 2)
     words = WordNumbers.of(EXAMPLES, min_count=1, largest=50)
-    pool, exam = worded([lesson.example for lesson in POOL], words, 30), worded(EXAM, words, 30)
+    pool, exam = worded([item.example for item in POOL], words, 30), worded(TEST, words, 30)
 
     def counts(sheets_ids: np.ndarray, lengths: np.ndarray) -> Tensor:
         there = np.arange(sheets_ids.shape[1]) < lengths[:, None]
@@ -255,10 +258,10 @@ def test_the_update_is_adamw_with_warm_up_linear_decay_and_a_norm_of_its_own() -
             np.stack([np.bincount(r[t], minlength=len(words)) for r, t in zip(sheets_ids, there, strict=True)])
         )
 
-    for one, outcome in zip(courses, found, strict=True):
-        truth = np.array([POOL[place].answer for place in one.lessons], dtype=np.float64)
+    for one, outcome in zip(runs, found, strict=True):
+        truth = np.array([POOL[place].answer for place in one.places], dtype=np.float64)
         wanted = torch.from_numpy((truth - truth.mean()) / truth.std()).float()
-        given = counts(pool.ids[one.lessons], pool.lengths[one.lessons]).float()
+        given = counts(pool.ids[one.places], pool.lengths[one.places]).float()
         drawn = StackedLinear.drawn([one.seed], len(words), 1, 0.1)
         assert drawn.bias is not None
         weight, bias = nn.Parameter(drawn.weight[0].detach()), nn.Parameter(drawn.bias[0].detach())
@@ -280,27 +283,34 @@ def test_the_update_is_adamw_with_warm_up_linear_decay_and_a_norm_of_its_own() -
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        (Course(np.arange(0), [], 0.0, 0), "has no lessons"),
-        (Course(np.arange(3), [None], 0.0, 0), "3 lessons and 1 hints"),
-        (Course(np.array([99]), [None], 0.0, 0), "outside of the pool of 32"),
+        (TrainingRun(np.arange(0), [], 0.0, 0), "has no training examples"),
+        (TrainingRun(np.arange(3), [None], 0.0, 0), "3 training examples and 1 hints"),
+        (TrainingRun(np.array([99]), [None], 0.0, 0), "outside of the pool of 32"),
     ],
 )
-def test_courses_that_make_no_sense_are_refused(made: Course, said: str, folders: dict[str, str]) -> None:
+def test_runs_that_make_no_sense_are_refused(made: TrainingRun, said: str, folders: dict[str, str]) -> None:
     with pytest.raises(InputError, match=said):
-        student("bilstm", folders).taught(POOL, [made], EXAM, lab())
+        student("bilstm", folders).train_and_predict(POOL, [made], TEST, setup())
 
 
-def test_labs_that_a_student_cannot_serve_are_refused(folders: dict[str, str]) -> None:
+def test_setups_that_a_student_cannot_serve_are_refused(folders: dict[str, str]) -> None:
     learner = student("bilstm", folders)
-    with pytest.raises(CapabilityError, match=r"channel 'attention' does not reach the student bilstm; .* labelling"):
-        learner.taught(POOL, [course(0)], EXAM, lab(CHANNELS.get("attention")()))
-    with pytest.raises(CapabilityError, match="bilstm cannot imitate task 'span'"):
-        learner.taught(POOL, [course(0)], EXAM, lab(task="span"))
-    with pytest.raises(CapabilityError, match="channel 'alignment' cannot accompany task 'classes'"):
-        student("bert", folders).taught(POOL, [course(0)], EXAM, lab(CHANNELS.get("alignment")(), task="classes"))
-    with pytest.raises(InputError, match="classes must be 0 to 1"):
-        learner.taught(
-            [Lesson(Example("a text"), 2)], [Course(np.arange(1), [None], 0.0, 0)], EXAM, lab(task="classes")
+    with pytest.raises(
+        CapabilityError, match=r"'attention' does not reach the student bilstm, .* attention_row; .* labelling"
+    ):
+        learner.train_and_predict(POOL, [run(0)], TEST, setup(CHANNELS.get("attention")()))
+    with pytest.raises(CapabilityError, match="bilstm cannot imitate answers of kind 'span'"):
+        learner.train_and_predict(POOL, [run(0)], TEST, setup(kind="span"))
+    with pytest.raises(CapabilityError, match="channel 'alignment' does not go with answers of kind 'class'"):
+        student("bert", folders).train_and_predict(
+            POOL, [run(0)], TEST, setup(CHANNELS.get("alignment")(), kind="class")
         )
-    with pytest.raises(ParameterError, match="'cpu' or 'cuda'"):
-        learner.taught(POOL, [course(0)], EXAM, TaskSetup(device="tpu"))
+    with pytest.raises(InputError, match="classes must be 0 to 1"):
+        learner.train_and_predict(
+            [LabelledExample(Example("a text"), 2)],
+            [TrainingRun(np.arange(1), [None], 0.0, 0)],
+            TEST,
+            setup(kind="class"),
+        )
+    with pytest.raises(ModelError, match="unknown device 'tpu'"):
+        learner.train_and_predict(POOL, [run(0)], TEST, TaskSetup(device="tpu"))

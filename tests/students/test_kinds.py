@@ -1,4 +1,4 @@
-"""Students that really learn, what they make of hints at the exam, and settings that are refused."""
+"""Students that really learn, what hints change, and settings that are refused."""
 
 from pathlib import Path
 
@@ -8,23 +8,24 @@ import torch
 
 from didact.data.corpus import generate
 from didact.errors import ModelError, ParameterError
-from didact.students.base import CHANNELS, STUDENTS, Batch, Course, Hint, Lesson, TaskSetup
+from didact.students.base import CHANNELS, STUDENTS, Batch, Hint, LabelledExample, TaskSetup, TrainingRun
 from didact.students.kinds._recurrent import RecurrentCohort
 from didact.students.kinds.bilstm_attention import BiLstmAttention
-from didact.students.kinds.transformer import Transformer, _Reader
+from didact.students.kinds.transformer import EncoderFactory, Transformer
+from didact.students.matching import reaching
 from didact.testing.tiny import tiny_model
 from didact.types import Example, Span
 
 NETWORKS = ["transformer", "bilstm", "bilstm_attention"]
 
 
-def accuracy(name: str, lessons: int, **settings: object) -> float:
-    examples = generate(lessons + 100, seed=5)
-    pool = [Lesson(example, int(example.label == "positive")) for example in examples[:lessons]]
-    courses = [Course(np.arange(lessons), [None] * lessons, 0.0, 1)]
-    found = STUDENTS.get(name).configured(**settings).taught(pool, courses, examples[lessons:], TaskSetup())
-    truth = np.array([int(example.label == "positive") for example in examples[lessons:]])
-    assert found[0].trouble is None
+def accuracy(name: str, count: int, **settings: object) -> float:
+    examples = generate(count + 100, seed=5)
+    pool = [LabelledExample(example, int(example.label == "positive")) for example in examples[:count]]
+    runs = [TrainingRun(np.arange(count), [None] * count, 0.0, 1)]
+    found = STUDENTS.get(name).configured(**settings).train_and_predict(pool, runs, examples[count:], TaskSetup())
+    truth = np.array([int(example.label == "positive") for example in examples[count:]])
+    assert found[0].failure is None
     return float((found[0].answers == truth).mean())
 
 
@@ -47,9 +48,11 @@ def test_a_bilstm_learns_which_word_comes_first() -> None:
         filler = " ".join(rng.choice(words, 4))
         texts.append(Example(f"{('left', 'right')[first]} {filler} {('left', 'right')[second]}"))
         answers.append(int(first))
-    pool = [Lesson(text, answer) for text, answer in zip(texts[:150], answers, strict=False)]
+    pool = [LabelledExample(text, answer) for text, answer in zip(texts[:150], answers, strict=False)]
     learner = STUDENTS.get("bilstm").configured(embedding=16, hidden=16, epochs=6, learning_rate=1e-2)
-    found = learner.taught(pool, [Course(np.arange(150), [None] * 150, 0.0, 0)], texts[150:], TaskSetup())
+    found = learner.train_and_predict(
+        pool, [TrainingRun(np.arange(150), [None] * 150, 0.0, 0)], texts[150:], TaskSetup()
+    )
     assert (found[0].answers == answers[150:]).mean() > 0.9
 
 
@@ -62,7 +65,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-def questions(count: int) -> list[Lesson]:
+def questions(count: int) -> list[LabelledExample]:
     """The answer is what follows "old" in the passage."""
     rng = np.random.default_rng(0)
     words = ["film", "plot", "bill", "heart", "food", "evening"]
@@ -72,52 +75,55 @@ def questions(count: int) -> list[Lesson]:
         at = int(rng.integers(0, 6))
         passage = " ".join([*row[:at], "old", *row[at:]])
         start = passage.index("old ") + 4
-        made.append(Lesson(Example("what is old", passage), Span(start, start + len(row[at]), 1)))
+        made.append(LabelledExample(Example("what is old", passage), Span(start, start + len(row[at]), 1)))
     return made
 
 
 def test_a_transformer_learns_to_point_at_an_answer(tiny: str) -> None:
-    lessons = questions(260)
+    labelled = questions(260)
     learner = Transformer(model=tiny, epochs=6, learning_rate=3e-3, batch_size=20, train_embeddings=True)
-    course = Course(np.arange(220), [None] * 220, 0.0, 0)
-    found = learner.taught(
-        lessons[:220], [course], [lesson.example for lesson in lessons[220:]], TaskSetup(task="span")
+    run = TrainingRun(np.arange(220), [None] * 220, 0.0, 0)
+    found = learner.train_and_predict(
+        labelled[:220], [run], [item.example for item in labelled[220:]], TaskSetup(kind="span")
     )[0]
     right = [
-        lesson.example.fields[1][first : last + 1] == lesson.example.fields[1][lesson.answer.start : lesson.answer.end]  # type: ignore[union-attr]
-        for (first, last), lesson in zip(found.answers, lessons[220:], strict=True)
+        item.example.fields[1][first : last + 1] == item.example.fields[1][item.answer.start : item.answer.end]  # type: ignore[union-attr]
+        for (first, last), item in zip(found.answers, labelled[220:], strict=True)
     ]
     assert np.mean(right) > 0.8
 
 
-def test_lessons_whose_answer_was_cut_off_teach_nothing(tiny: str) -> None:
-    lessons = questions(12)
-    cut = [Lesson(Example("what is old", "film " * 40 + "old bill"), Span(204, 208, 1)) for _ in range(4)]
+def test_examples_whose_answer_was_cut_off_teach_nothing(tiny: str) -> None:
+    labelled = questions(12)
+    cut = [LabelledExample(Example("what is old", "film " * 40 + "old bill"), Span(204, 208, 1)) for _ in range(4)]
     learner = Transformer(model=tiny, epochs=1, batch_size=4, max_length=20, warmup=0, weight_decay=0)
-    exam = [lesson.example for lesson in lessons]
-    lab = TaskSetup(task="span")
-    only = learner.taught([*lessons, *cut], [Course(np.arange(12, 16), [None] * 4, 0.0, 0)], exam, lab)[0]
+    test = [item.example for item in labelled]
+    setup = TaskSetup(kind="span")
+    only = learner.train_and_predict(
+        [*labelled, *cut], [TrainingRun(np.arange(12, 16), [None] * 4, 0.0, 0)], test, setup
+    )[0]
     assert only.details["last_loss"] == 0
-    assert only.trouble is None
+    assert only.failure is None
     # Nobody can point at a passage that was cut off altogether.
     long = [Example("film " * 40, "old bill")]
-    far = Transformer(model=tiny, epochs=1, batch_size=4, max_length=4).taught(
-        lessons, [Course(np.arange(4), [None] * 4, 0.0, 0)], long, lab
+    far = Transformer(model=tiny, epochs=1, batch_size=4, max_length=4).train_and_predict(
+        labelled, [TrainingRun(np.arange(4), [None] * 4, 0.0, 0)], long, setup
     )[0]
     assert far.answers.shape == (1, 2)
 
 
 def test_alignment_reaches_the_attention_between_question_and_passage(tiny: str) -> None:
-    lessons = questions(40)
+    labelled = questions(40)
     hints = [
-        Hint((), np.zeros(0), links=((Span(8, 11, 0), Span(lesson.answer.start - 4, lesson.answer.start - 1, 1)),))  # type: ignore[union-attr]
-        for lesson in lessons
+        Hint((), np.zeros(0), links=((Span(8, 11, 0), Span(item.answer.start - 4, item.answer.start - 1, 1)),))  # type: ignore[union-attr]
+        for item in labelled
     ]
     learner = Transformer(model=tiny, epochs=4, learning_rate=2e-3, batch_size=10)
-    lab = TaskSetup(task="span", channel=CHANNELS.get("alignment")())
-    exam = [lesson.example for lesson in lessons[:4]]
+    setup = TaskSetup(kind="span", channel=CHANNELS.get("alignment")())
+    test = [item.example for item in labelled[:4]]
     weak, strong = (
-        learner.taught(lessons, [Course(np.arange(40), hints, weight, 0)], exam, lab)[0] for weight in (1e-6, 3.0)
+        learner.train_and_predict(labelled, [TrainingRun(np.arange(40), hints, weight, 0)], test, setup)[0]
+        for weight in (1e-6, 3.0)
     )
     assert strong.details["channel_loss"] < 0.5 * weak.details["channel_loss"]
 
@@ -134,9 +140,9 @@ def batch() -> Batch:
 @pytest.mark.parametrize("layer", [-1, 0])
 def test_a_transformers_row_is_the_chosen_layers_attention(tiny: str, rows: str, layer: int) -> None:
     learner = Transformer(model=tiny, rows=rows, layer=layer)  # type: ignore[arg-type]
-    reader = _Reader(learner, TaskSetup())
-    cohort = reader.cohort([0])
-    reading = cohort.read(batch(), "row")
+    factory = EncoderFactory(learner, TaskSetup())
+    cohort = factory.cohort([0])
+    reading = cohort(batch(), "row")
     assert reading.attention is not None
     model, _ = tiny_model("bert")
     model.set_attn_implementation("eager")
@@ -147,7 +153,7 @@ def test_a_transformers_row_is_the_chosen_layers_attention(tiny: str, rows: str,
     )
     wanted = plain[:, 0] if rows == "first" else torch.stack([plain[0].mean(0), plain[1, :4].mean(0)])
     torch.testing.assert_close(reading.attention[0], wanted, atol=1e-5, rtol=1e-5)
-    matrix = cohort.read(batch(), "matrix").attention
+    matrix = cohort(batch(), "matrix").attention
     assert matrix is not None
     torch.testing.assert_close(matrix[0][batch().mask[0]], plain[batch().mask[0]], atol=1e-5, rtol=1e-5)
 
@@ -158,14 +164,14 @@ def test_the_attention_of_a_bilstm_is_a_distribution_over_words() -> None:
     assert isinstance(cohort, RecurrentCohort)
     one = batch()
     two = Batch(*(torch.cat([part, part]) for part in (one.ids, one.types, one.mask, one.text, one.answers, one.hints)))
-    reading = cohort.read(two, "row")
+    reading = cohort(two, "row")
     assert reading.attention is not None
     torch.testing.assert_close(reading.attention.sum(-1), torch.ones(2, 2))
     assert (reading.attention[~two.mask] == 0).all()
     torch.testing.assert_close(reading.attention, two.mask / two.mask.sum(-1, keepdim=True))  # untaught: all alike
     with torch.no_grad():
-        cohort.get_submodule("judge").weight.normal_()  # type: ignore[operator, union-attr]
-    reading = cohort.read(two, "row")
+        cohort.get_submodule("scorer").weight.normal_()  # type: ignore[operator, union-attr]
+    reading = cohort(two, "row")
     assert reading.attention is not None
     assert (reading.attention[~two.mask] == 0).all()
     assert reading.attention[two.mask].std() > 0.01
@@ -178,7 +184,7 @@ def test_cards_and_settings(name: str) -> None:
     kind = STUDENTS.get(name)
     assert kind.card.name == name
     assert kind.card.family == "network"
-    assert kind.card.channels <= set(CHANNELS.names())
+    assert set(reaching(kind.card)) <= set(CHANNELS.names())
     with pytest.raises(ParameterError, match=f"unknown parameter of {name} 'epoch'"):
         kind.configured(epoch=3)
     with pytest.raises(ParameterError, match="epochs"):
@@ -188,16 +194,16 @@ def test_cards_and_settings(name: str) -> None:
 
 
 def test_an_encoder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    lessons = [Lesson(Example("a text"), 0)]
-    course = Course(np.arange(1), [None], 0.0, 0)
+    labelled = [LabelledExample(Example("a text"), 0)]
+    run = TrainingRun(np.arange(1), [None], 0.0, 0)
     for place in ("no-such/encoder", str(tmp_path)):
-        with pytest.raises(ModelError, match=r"cannot load the student's encoder.*leave model out"):
-            Transformer(model=place).taught(lessons, [course], [], TaskSetup())
+        with pytest.raises(ModelError, match=r"cannot load the encoder.*leave it out"):
+            Transformer(model=place).train_and_predict(labelled, [run], [], TaskSetup())
 
 
 def test_a_layer_that_is_not_there_is_refused(tiny: str) -> None:
     with pytest.raises(ParameterError, match="layer of transformer must be -2 to 1"):
-        _Reader(Transformer(model=tiny, layer=5), TaskSetup())
+        EncoderFactory(Transformer(model=tiny, layer=5), TaskSetup())
 
 
 def test_the_position_table_limits_the_length(tmp_path: Path) -> None:
@@ -206,16 +212,16 @@ def test_the_position_table_limits_the_length(tmp_path: Path) -> None:
     tokenizer.model_max_length = 10**9
     tokenizer.save_pretrained(tmp_path)
     assert model.config.max_position_embeddings == 130
-    assert _Reader(Transformer(model=str(tmp_path), max_length=512), TaskSetup()).limit == 129
+    assert EncoderFactory(Transformer(model=str(tmp_path), max_length=512), TaskSetup()).limit == 129
 
 
 def test_real_minilm_students_agree_together_and_alone(shared: Path) -> None:
     examples = generate(24, seed=2)
-    pool = [Lesson(example, float(len(example.text))) for example in examples[:16]]
+    pool = [LabelledExample(example, float(len(example.text))) for example in examples[:16]]
     learner = Transformer(model=str(shared / "weights" / "minilm-base"), batch_size=4, epochs=1, max_length=16)
-    courses = [Course(np.random.default_rng(seed).permutation(16), [None] * 16, 0.0, seed) for seed in range(2)]
+    runs = [TrainingRun(np.random.default_rng(seed).permutation(16), [None] * 16, 0.0, seed) for seed in range(2)]
     alone, together = (
-        learner.taught(pool, courses, examples[16:], TaskSetup(task="number", together=size)) for size in (1, 2)
+        learner.train_and_predict(pool, runs, examples[16:], TaskSetup(kind="number", together=size)) for size in (1, 2)
     )
     spread = np.std([len(example.text) for example in examples[:16]])
     for one, other in zip(alone, together, strict=True):

@@ -14,20 +14,30 @@ from didact.errors import CapabilityError, InputError, ParameterError
 from didact.ops.units import word_spans
 from didact.stats.crossed import crossed_gain
 from didact.students import bag_of_words, frozen_features
-from didact.students.base import CHANNELS, STUDENTS, Channel, Course, Hint, Lesson, StudentOutcome, TaskSetup
+from didact.students.base import (
+    CHANNELS,
+    STUDENTS,
+    Channel,
+    Hint,
+    LabelledExample,
+    StudentOutcome,
+    TaskSetup,
+    TrainingRun,
+)
 from didact.students.channels.attention import AttentionChannel
 from didact.students.channels.prior import PriorChannel
 from didact.students.kinds.ridge import PENALTIES, Ridge, fit
+from didact.students.matching import reaches
 from didact.types import Example, Floats, Span
 
 CORPUS = generate(700, seed=3)
-LAB = TaskSetup(channel=PriorChannel())
+SETUP = TaskSetup(channel=PriorChannel())
 DOUBT = 10.0
 
 
-def lessons(examples: Sequence[Example]) -> list[Lesson]:
+def labelled(examples: Sequence[Example]) -> list[LabelledExample]:
     """The corpus with its labels as the teacher's classes."""
-    return [Lesson(example, int(example.label == "positive")) for example in examples]
+    return [LabelledExample(example, int(example.label == "positive")) for example in examples]
 
 
 def human(example: Example) -> Hint:
@@ -43,8 +53,8 @@ def chance(example: Example, rng: np.random.Generator) -> Hint:
     return Hint(words, (rng.permutation(len(words)) < len(example.rationale)).astype(float))
 
 
-def course(places: Sequence[int], hints: Sequence[Hint | None] = (), weight: float = 0.0, seed: int = 0) -> Course:
-    return Course(np.array(places, dtype=np.int64), hints or [None] * len(places), weight, seed)
+def run(places: Sequence[int], hints: Sequence[Hint | None] = (), weight: float = 0.0, seed: int = 0) -> TrainingRun:
+    return TrainingRun(np.array(places, dtype=np.int64), hints or [None] * len(places), weight, seed)
 
 
 def features(train: Sequence[str], asked: Sequence[str], least: int = 1) -> tuple[Floats, Floats, list[str]]:
@@ -89,10 +99,10 @@ def answers(outcomes: Sequence[StudentOutcome]) -> Floats:
 def test_without_hints_it_is_ordinary_ridge(least: int) -> None:
     texts, asked = made_up(40, 0), made_up(15, 1)
     y = np.random.default_rng(2).normal(size=40)
-    pool = [Lesson(Example(text), float(value)) for text, value in zip(texts, y, strict=True)]
+    pool = [LabelledExample(Example(text), float(value)) for text, value in zip(texts, y, strict=True)]
     student = Ridge(penalty=0.3, least=least)
-    lab = TaskSetup(task="number", outputs=1, channel=PriorChannel())
-    (found,) = student.taught(pool, [course(range(40))], [Example(text) for text in asked], lab)
+    setup = TaskSetup(kind="number", outputs=1, channel=PriorChannel())
+    (found,) = student.train_and_predict(pool, [run(range(40))], [Example(text) for text in asked], setup)
     x, z, _ = features(texts, asked, least)
     alpha = 0.3 * np.mean(((x - x.mean(axis=0)) ** 2).sum(axis=1))
     assert found.answers == pytest.approx(SlowRidge(alpha=alpha).fit(x, y).predict(z), abs=1e-9)
@@ -108,10 +118,10 @@ def test_hints_are_prior_variances() -> None:
         span = word_spans(text)[1]
         hints.append(Hint((span,), np.array([2.5])))
         named.append(text[span.start : span.end])
-    pool = [Lesson(Example(text), float(value)) for text, value in zip(texts, y, strict=True)]
-    lab = TaskSetup(task="number", outputs=1, channel=PriorChannel(doubt=DOUBT))
-    taught = Ridge(penalty=0.3, least=1).taught(
-        pool, [course(range(30), hints, weight) for weight in (0.0, 0.5, 1.0)], [Example(text) for text in asked], lab
+    pool = [LabelledExample(Example(text), float(value)) for text, value in zip(texts, y, strict=True)]
+    setup = TaskSetup(kind="number", outputs=1, channel=PriorChannel(doubt=DOUBT))
+    taught = Ridge(penalty=0.3, least=1).train_and_predict(
+        pool, [run(range(30), hints, weight) for weight in (0.0, 0.5, 1.0)], [Example(text) for text in asked], setup
     )
     x, z, known = features(texts, asked)
     told, seen = np.zeros(len(known)), np.zeros(len(known))
@@ -148,34 +158,34 @@ def test_leave_one_out_is_leaving_one_out() -> None:
 def test_many_classes_are_as_many_regressions() -> None:
     texts, asked = made_up(60, 7), made_up(40, 8)
     labels = np.random.default_rng(9).integers(0, 3, size=60)
-    pool = [Lesson(Example(text), int(label)) for text, label in zip(texts, labels, strict=True)]
-    exam = [Example(text) for text in asked]
-    (found,) = Ridge(penalty=0.3, least=1).taught(pool, [course(range(60))], exam, TaskSetup(outputs=3))
+    pool = [LabelledExample(Example(text), int(label)) for text, label in zip(texts, labels, strict=True)]
+    test = [Example(text) for text in asked]
+    (found,) = Ridge(penalty=0.3, least=1).train_and_predict(pool, [run(range(60))], test, TaskSetup(outputs=3))
     x, z, _ = features(texts, asked)
     scores = [slow(x, np.where(labels == label, 1.0, -1.0), z, 0.3) for label in range(3)]
     assert found.answers.tolist() == np.argmax(scores, axis=0).tolist()
     assert set(found.answers.tolist()) == {0, 1, 2}
 
     # Two classes are one regression: the same answers as with two, mirrored.
-    two = [Lesson(lesson.example, int(lesson.answer == 1)) for lesson in pool]
-    (found,) = Ridge(penalty=0.3, least=1).taught(two, [course(range(60))], exam, TaskSetup())
+    two = [LabelledExample(item.example, int(item.answer == 1)) for item in pool]
+    (found,) = Ridge(penalty=0.3, least=1).train_and_predict(two, [run(range(60))], test, TaskSetup())
     assert found.answers.tolist() == (slow(x, np.where(labels == 1, 1.0, -1.0), z, 0.3) > 0).astype(int).tolist()
 
 
 def test_planted_rationales_teach_and_random_words_do_not() -> None:
-    pool, exam = lessons(CORPUS[:400]), CORPUS[400:]
-    truth = np.array([lesson.answer for lesson in lessons(exam)])
+    pool, test = labelled(CORPUS[:400]), CORPUS[400:]
+    truth = np.array([item.answer for item in labelled(test)])
     rng = np.random.default_rng(10)
-    courses = []
+    runs = []
     for subset in range(12):
         places = np.random.default_rng(subset).permutation(400)[:100]
         examples = [CORPUS[place] for place in places]
-        courses += [
-            course(places.tolist()),
-            course(places.tolist(), [human(example) for example in examples], 1.0),
-            course(places.tolist(), [chance(example, rng) for example in examples], 1.0),
+        runs += [
+            run(places.tolist()),
+            run(places.tolist(), [human(example) for example in examples], 1.0),
+            run(places.tolist(), [chance(example, rng) for example in examples], 1.0),
         ]
-    right = (answers(Ridge().taught(pool, courses, exam, LAB)) == truth).astype(float)
+    right = (answers(Ridge().train_and_predict(pool, runs, test, SETUP)) == truth).astype(float)
     none, told, random = right[0::3], right[1::3], right[2::3]
     gain = crossed_gain(told, none)
     assert gain.low > 0.04  # seen: 0.088 (0.071 to 0.104), from 0.697 to 0.785
@@ -183,31 +193,31 @@ def test_planted_rationales_teach_and_random_words_do_not() -> None:
 
 
 def test_outcomes_do_not_depend_on_the_others() -> None:
-    pool, exam = lessons(CORPUS[:150]), CORPUS[150:200]
+    pool, test = labelled(CORPUS[:150]), CORPUS[150:200]
     rng = np.random.default_rng(11)
-    courses = []
+    runs = []
     for size in (40, 60, 40):
         places = rng.permutation(150)[:size].tolist()
-        courses += [course(places), course(places, [human(CORPUS[place]) for place in places], 1.0)]
-    together = Ridge().taught(pool, courses, exam, LAB)
-    alone = [Ridge().taught(pool, [one], exam, LAB)[0] for one in courses]
-    for other in (alone, Ridge().taught(pool, courses[::-1], exam, LAB)[::-1]):
+        runs += [run(places), run(places, [human(CORPUS[place]) for place in places], 1.0)]
+    together = Ridge().train_and_predict(pool, runs, test, SETUP)
+    alone = [Ridge().train_and_predict(pool, [one], test, SETUP)[0] for one in runs]
+    for other in (alone, Ridge().train_and_predict(pool, runs[::-1], test, SETUP)[::-1]):
         for one, two in zip(together, other, strict=True):
             assert one.answers.tolist() == two.answers.tolist()
             assert dict(one.details) == pytest.approx(dict(two.details))
-    small = Ridge().taught(pool, courses, exam, dataclasses.replace(LAB, together=1))
+    small = Ridge().train_and_predict(pool, runs, test, dataclasses.replace(SETUP, together=1))
     assert answers(small).tolist() == answers(together).tolist()
 
 
 def test_seed_and_hints_without_weight_do_not_matter() -> None:
-    pool, exam, places = lessons(CORPUS[:80]), CORPUS[80:120], list(range(80))
+    pool, test, places = labelled(CORPUS[:80]), CORPUS[80:120], list(range(80))
     hints = [human(example) for example in CORPUS[:80]]
     silent = [Hint(hint.spans, np.zeros(len(hint.spans))) for hint in hints]
-    plain, *others = Ridge().taught(
+    plain, *others = Ridge().train_and_predict(
         pool,
-        [course(places), course(places, hints, 0.0, seed=7), course(places, silent, 1.0), course(places, weight=1.0)],
-        exam,
-        LAB,
+        [run(places), run(places, hints, 0.0, seed=7), run(places, silent, 1.0), run(places, weight=1.0)],
+        test,
+        SETUP,
     )
     for other in others:
         assert other.answers.tolist() == plain.answers.tolist()
@@ -218,14 +228,14 @@ def test_seed_and_hints_without_weight_do_not_matter() -> None:
 @pytest.mark.parametrize("weight", [np.inf, np.nan])
 def test_a_student_with_numbers_that_are_not_finite_is_reported_alone(kind: str, weight: float) -> None:
     student = Ridge.configured(features=kind)
-    pool, exam, places = lessons(CORPUS[:40]), CORPUS[40:60], list(range(40))
+    pool, test, places = labelled(CORPUS[:40]), CORPUS[40:60], list(range(40))
     hints = [human(example) for example in CORPUS[:40]]
     spoilt = [Hint(hints[0].spans, np.full(len(hints[0].spans), weight)), *hints[1:]]
-    good, bad = student.taught(pool, [course(places, hints, 1.0), course(places, spoilt, 1.0)], exam, LAB)
-    (alone,) = student.taught(pool, [course(places, hints, 1.0)], exam, LAB)
-    assert bad.trouble is not None
-    assert "not finite" in bad.trouble
-    assert good.trouble is None
+    good, bad = student.train_and_predict(pool, [run(places, hints, 1.0), run(places, spoilt, 1.0)], test, SETUP)
+    (alone,) = student.train_and_predict(pool, [run(places, hints, 1.0)], test, SETUP)
+    assert bad.failure is not None
+    assert "not finite" in bad.failure
+    assert good.failure is None
     assert good.answers.tolist() == alone.answers.tolist()
 
 
@@ -240,56 +250,57 @@ def test_hints_reach_words_whatever_pieces_they_are_made_of() -> None:
         Hint((Span(0, 3), Span(3, 6), Span(15, 17), Span(7, 10)), np.array([1.0, 3.0, 1.0, 0.0])),
         Hint((Span(0, 6, 1), Span(90, 99, 0)), np.array([0.2, 0.0])),
     ]
-    told, seen = subset.told(hints)
+    told, seen = subset.hint_shares(hints)
     # Columns in order of appearance: superb, and, old, plot, a, day, Superb of the second field.
     assert told.tolist() == pytest.approx([3.0, 0.0, 0.0, 1.0, 0.0, 0.0, 3.0])
     assert seen.tolist() == [1.0] * 7
-    told, seen = subset.told([hints[0], None])
+    told, seen = subset.hint_shares([hints[0], None])
     assert seen.tolist() == [1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0]
 
 
 def test_words_of_the_exam_alone_and_texts_without_words_are_answered() -> None:
     pool = [
-        Lesson(Example(text), answer) for text, answer in (("good", 1), ("bad", 0), ("good day", 1), ("bad day", 0))
+        LabelledExample(Example(text), answer)
+        for text, answer in (("good", 1), ("bad", 0), ("good day", 1), ("bad day", 0))
     ]
-    exam = [Example("good"), Example("bad"), Example("unheard of")]
-    (found,) = Ridge(least=1).taught(pool, [course(range(4))], exam, TaskSetup())
+    test = [Example("good"), Example("bad"), Example("unheard of")]
+    (found,) = Ridge(least=1).train_and_predict(pool, [run(range(4))], test, TaskSetup())
     assert found.answers[:2].tolist() == [1, 0]
-    assert found.trouble is None
-    (one,) = Ridge().taught(pool, [course([0])], exam, TaskSetup())  # nothing but "good": always that
+    assert found.failure is None
+    (one,) = Ridge().train_and_predict(pool, [run([0])], test, TaskSetup())  # nothing but "good": always that
     assert one.answers.tolist() == [1, 1, 1]
 
 
 def test_frozen_features_are_means_of_hidden_states() -> None:
-    pool, exam, places = lessons(CORPUS[:40]), CORPUS[40:60], list(range(40))
-    (found,) = Ridge(features="frozen", penalty=0.3).taught(pool, [course(places)], exam, LAB)
-    reader = frozen_features.FrozenFeatures(CORPUS[:40], exam, model=None, max_length=256, device="cpu")
-    view = reader.view(course(places), None)
-    y = np.array([2.0 * float(lesson.answer) - 1 for lesson in pool])  # type: ignore[arg-type]
-    expected = slow(view.train.numpy(), y, view.exam.numpy(), 0.3)
+    pool, test, places = labelled(CORPUS[:40]), CORPUS[40:60], list(range(40))
+    (found,) = Ridge(features="frozen", penalty=0.3).train_and_predict(pool, [run(places)], test, SETUP)
+    reader = frozen_features.FrozenFeatures(CORPUS[:40], test, model=None, max_length=256, device="cpu")
+    view = reader.view(run(places), None)
+    y = np.array([2.0 * float(item.answer) - 1 for item in pool])  # type: ignore[arg-type]
+    expected = slow(view.train.numpy(), y, view.test.numpy(), 0.3)
     assert found.answers.tolist() == (expected > 0).astype(int).tolist()
-    alone = frozen_features.FrozenFeatures(CORPUS[:40], exam[:1], model=None, max_length=256, device="cpu")
-    assert alone.view(course(places), None).exam.numpy() == pytest.approx(view.exam[:1].numpy(), abs=1e-5)
+    alone = frozen_features.FrozenFeatures(CORPUS[:40], test[:1], model=None, max_length=256, device="cpu")
+    assert alone.view(run(places), None).test.numpy() == pytest.approx(view.test[:1].numpy(), abs=1e-5)
 
 
 def test_frozen_features_learn_from_hints_which_words_count() -> None:
-    pool, exam, places = CORPUS[:60], CORPUS[60:80], list(range(60))
-    reader = frozen_features.FrozenFeatures(pool, exam, model=None, max_length=256, device="cpu")
-    hinted = course(places, [human(example) for example in pool], 1.0)
+    pool, test, places = CORPUS[:60], CORPUS[60:80], list(range(60))
+    reader = frozen_features.FrozenFeatures(pool, test, model=None, max_length=256, device="cpu")
+    hinted = run(places, [human(example) for example in pool], 1.0)
     gate = frozen_features._gate(reader._pool, hinted, PriorChannel())
     assert gate is not None
-    asked = reader._exam
+    asked = reader._test
     proportions = gate(asked.states)
     planted = torch.zeros_like(asked.text)
-    for row, example in enumerate(exam):
+    for row, example in enumerate(test):
         assert example.rationale is not None
-        planted[row] = torch.from_numpy(asked.sheets.touched(row, example.rationale).any(0))
+        planted[row] = torch.from_numpy(asked.tokens.touched(row, example.rationale).any(0))
     inside, outside = proportions[planted].mean(), proportions[asked.text & ~planted].mean()
     assert inside > 3 * outside  # of texts that no hint was about
-    silent = course(places, [Hint((), np.zeros(0))] * 60, 1.0)
-    plain = reader.view(course(places), None).exam
-    assert torch.equal(reader.view(silent, PriorChannel()).exam, plain)
-    assert not torch.allclose(reader.view(hinted, PriorChannel()).exam, plain)
+    silent = run(places, [Hint((), np.zeros(0))] * 60, 1.0)
+    plain = reader.view(run(places), None).test
+    assert torch.equal(reader.view(silent, PriorChannel()).test, plain)
+    assert not torch.allclose(reader.view(hinted, PriorChannel()).test, plain)
 
 
 def test_is_registered_and_configured_by_name() -> None:
@@ -297,21 +308,19 @@ def test_is_registered_and_configured_by_name() -> None:
     assert student.parameters["weighting"] == "binary"
     channel = CHANNELS.get("prior").configured(doubt=3.0)
     assert isinstance(channel, Channel)
-    assert channel.card.name in student.card.channels
+    assert reaches(channel.card, student.card)
     assert len(PENALTIES) == 25
 
 
 def test_refusals_say_what_is_wrong() -> None:
-    pool, exam = lessons(CORPUS[:4]), CORPUS[4:6]
+    pool, test = labelled(CORPUS[:4]), CORPUS[4:6]
     with pytest.raises(ParameterError, match="penalty of ridge must be above 0"):
         Ridge(penalty=0.0)
     with pytest.raises(ParameterError, match="doubt of prior must be above 0, got 0"):
         PriorChannel(doubt=0)
     with pytest.raises(CapabilityError, match="'attention' does not reach the student ridge"):
-        Ridge().taught(pool, [course([0, 1])], exam, TaskSetup(channel=AttentionChannel()))
-    with pytest.raises(CapabilityError, match="closed-form students"):
-        PriorChannel().loss(None, None, None)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="course 1 has no lessons"):
-        Ridge().taught(pool, [course([0, 1]), course([])], exam, LAB)
+        Ridge().train_and_predict(pool, [run([0, 1])], test, TaskSetup(channel=AttentionChannel()))
+    with pytest.raises(InputError, match=r"run 1 \(from 0\) has no training examples"):
+        Ridge().train_and_predict(pool, [run([0, 1]), run([])], test, SETUP)
     with pytest.raises(InputError, match="class numbers from 0 to 1, got 2"):
-        Ridge().taught([Lesson(CORPUS[0], 2)], [course([0])], exam, LAB)
+        Ridge().train_and_predict([LabelledExample(CORPUS[0], 2)], [run([0])], test, SETUP)

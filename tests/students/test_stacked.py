@@ -108,15 +108,15 @@ def test_a_glance_sees_the_attention_of_the_wanted_layer(architecture: str, laye
     wanted = plain.attentions[layer].mean(1)
     assert use_attention_tap(model)
     there = given["attention_mask"].bool()
-    with tapped_attention(layer, "all") as glance:
+    with tapped_attention(layer, "all") as tap:
         states = model(**given).last_hidden_state
-    assert glance.seen is not None
-    torch.testing.assert_close(glance.seen[there], wanted[there], atol=1e-5, rtol=1e-5)
+    assert tap.probabilities is not None
+    torch.testing.assert_close(tap.probabilities[there], wanted[there], atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(states[there], plain.last_hidden_state[there], atol=1e-4, rtol=1e-4)
-    with tapped_attention(layer, "first") as glance:
+    with tapped_attention(layer, "first") as tap:
         model(**given)
-    assert glance.seen is not None
-    torch.testing.assert_close(glance.seen[:, 0], wanted[:, 0], atol=1e-5, rtol=1e-5)
+    assert tap.probabilities is not None
+    torch.testing.assert_close(tap.probabilities[:, 0], wanted[:, 0], atol=1e-5, rtol=1e-5)
 
 
 def test_first_weights_of_a_layer_depend_on_the_seed_alone() -> None:

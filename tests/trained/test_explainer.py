@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from didact.errors import FormatError, InputError, MismatchError, ModelError, ParameterError
 from didact.meter import metered
 from didact.models.load import load_model
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.protocols import Explainer, Model
 from didact.testing.conformance import CHECKS, applicable, make_case
 from didact.testing.tiny import TEXTS, tiny_model
@@ -39,7 +39,7 @@ def made(
     signal = signal or Regression()
     config = ScorerConfig(labels=model.labels, outputs=signal.outputs, width=16, blocks=2, pairs=True, **settings)
     units = model.units([Example(text) for text in TEXTS], level)
-    tokenizer = model.tokenizer if isinstance(model, TextModel) else None
+    tokenizer = model.tokenizer if isinstance(model, NetworkModel) else None
     shape = Scorer.for_texts(units, config, tokenizer=tokenizer, min_count=1)
     about = ExplainerMetadata.of(
         model,
@@ -73,19 +73,19 @@ def test_it_conforms(case: str, check: str) -> None:
 
 def test_a_failing_model_is_left_as_it_was() -> None:
     target = make_case("bert")
-    assert isinstance(target, TextModel)
+    assert isinstance(target, NetworkModel)
     assert target.capabilities
 
     def fail(*_: object) -> None:
         raise KeyError("planted failure")
 
     explainer = made(target)
-    target.hf.train()
-    hook = target.hf.register_forward_hook(fail)
+    target.network.train()
+    hook = target.network.register_forward_hook(fail)
     with pytest.raises(KeyError, match="planted failure"):
         explainer.explain(target, [TEXTS[0]])
     hook.remove()
-    assert all(module.training for module in target.hf.modules())
+    assert all(module.training for module in target.network.modules())
     assert torch.is_grad_enabled()
 
 
@@ -141,8 +141,8 @@ def test_with_predictions_the_model_is_not_run(model: Model) -> None:
 
 
 def test_pairs_are_explained_in_both_texts(model: Model) -> None:
-    assert isinstance(model, TextModel)
-    both = load_model((model.hf, model.tokenizer), inputs="pair")
+    assert isinstance(model, NetworkModel)
+    both = load_model((model.network, model.tokenizer), inputs="pair")
     (found,) = made(model).explain(both, [(TEXTS[0], TEXTS[1])])
     assert {span.field for span in found.units.spans} == {0, 1}
 

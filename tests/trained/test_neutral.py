@@ -9,7 +9,7 @@ import torch
 from didact.data.corpus import generate
 from didact.errors import InputError
 from didact.models.load import load_model
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.testing.tiny import tiny_model
 from didact.trained.neutral import NEUTRAL, NeutralConfig, neutral_share, rationale_units, train_neutral
 from didact.types import Example, Span
@@ -46,7 +46,7 @@ def test_masked_texts_become_neutral_and_whole_ones_keep_their_label(encoder: Pa
     model = load_model(str(tmp_path / "made"), device="cpu")
     assert model.labels == ("negative", "positive", NEUTRAL)
     assert [one.label for one in model.predict(TEXTS)] == [example.label for example in TEXTS]
-    assert isinstance(model, TextModel)
+    assert isinstance(model, NetworkModel)
     assert all(neutral_share(model, model.units(TEXTS)))
 
 
@@ -57,9 +57,9 @@ def test_a_frozen_encoder_stays_as_it_was_and_the_seed_decides_the_rest(encoder:
     assert runs[0].losses[1] < runs[0].losses[0]
     assert np.isnan(runs[0].accuracy)
     before, after = (load_model(str(folder), device="cpu") for folder in (encoder, runs[0].folder))
-    assert isinstance(before, TextModel)
-    assert isinstance(after, TextModel)
-    old, new = before.hf.base_model.state_dict(), after.hf.base_model.state_dict()
+    assert isinstance(before, NetworkModel)
+    assert isinstance(after, NetworkModel)
+    old, new = before.network.base_model.state_dict(), after.network.base_model.state_dict()
     assert all(torch.equal(old[name], weight) for name, weight in new.items())
 
 

@@ -11,7 +11,7 @@ import torch
 
 from didact.errors import FormatError, InputError, MismatchError, ParameterError
 from didact.models.load import load_model
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.protocols import Model
 from didact.testing.tiny import TEXTS, tiny_model
 from didact.trained import onnx
@@ -31,7 +31,7 @@ def model() -> Model:
 
 def made(model: Model, **settings: Any) -> LearnedExplainer:
     """An explainer with random weights: nothing here is about what it learnt."""
-    assert isinstance(model, TextModel)
+    assert isinstance(model, NetworkModel)
     config = ScorerConfig(labels=model.labels, **({"width": 32, "blocks": 1} | settings))
     units = model.units([Example(text) for text in TEXTS], "word")
     shape = Scorer.for_texts(units, config, tokenizer=model.tokenizer, min_count=1)

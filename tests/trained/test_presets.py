@@ -12,7 +12,7 @@ from didact.attribution.occlusion import Occlusion
 from didact.attribution.random import Random
 from didact.errors import FormatError, InputError, ParameterError, UnknownNameError
 from didact.models.load import load_model
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.progress import listening
 from didact.protocols import Model
 from didact.store.parts import Parts
@@ -175,12 +175,12 @@ def test_epochs_may_be_chosen_by_what_the_top_units_weigh(model: Model, folder: 
 
 def test_kept_embeddings_are_the_explained_models_under_one_matrix(tmp_path: Path) -> None:
     embedded = load_model("default", device="cpu")
-    assert isinstance(embedded, TextModel)
+    assert isinstance(embedded, NetworkModel)
     settings = {**SMALL, "epochs": 2, "reading": "tokens", "embeddings": "kept"}
     made = train_l2e(embedded, texts(40), Occlusion(), **settings)
     assert isinstance(made.shape, Scorer)
     assert made.shape.config.table is None  # folded: what is saved is no larger than with embeddings of its own
-    known = embedded.hf.get_input_embeddings().weight.detach().double()
+    known = embedded.network.get_input_embeddings().weight.detach().double()
     found = made.shape.embedding.weight.detach()[2 : 2 + len(known)].double()
     centred = known - known.mean(0)
     solved = centred @ torch.linalg.lstsq(centred, found).solution

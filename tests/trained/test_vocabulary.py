@@ -59,7 +59,7 @@ def test_pieces_of_a_models_units_are_the_tokens_it_reads(architecture: str, lev
     reader = Pieces(model.tokenizer)  # type: ignore[attr-defined]
     texts = model.units([Example(TRICKY), Example(TEXTS[0])], level)  # type: ignore[arg-type]
     for units, (ids, owners) in zip(texts, reader.read(texts), strict=True):
-        (code,) = model.encoder.encode([units.example])  # type: ignore[attr-defined]
+        (code,) = model.reader.encode([units.example])  # type: ignore[attr-defined]
         assert set(owners.tolist()) == set(range(len(units)))
         assert (np.diff(owners) >= 0).all()
         assert ids.min() > PAD

@@ -79,7 +79,7 @@ def contributions(
     """Target at ``end`` (tokens, dim), at each of ``starts`` (k, tokens, dim), and the units' scores (k, units)."""
     vectors = torch.cat([end[None], starts]).detach().requires_grad_(True)
     with Substituted(Rescale(len(starts))):
-        values = model.read(model.outputs(units, vectors), target)
+        values = model.values_at(units, target, vectors)
     (multipliers,) = torch.autograd.grad(values[1:].sum(), vectors)
     count(backwards=len(vectors))
     tokens = (multipliers[1:] * (end - starts)).sum(-1)

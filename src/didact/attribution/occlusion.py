@@ -63,7 +63,7 @@ class Occlusion(Attribution):
 
     def _windows(self, units: Units) -> Bools:
         rows = windows(len(units), min(self.span, len(units)))
-        fields = np.array([span.field for span in units.spans])
+        fields = np.array([region.field for region in units.regions])
         crossing = np.array([len(set(fields[~row])) > 1 for row in rows])
         inside = rows[~crossing]
         return inside if (~inside).any(axis=0).all() else rows

@@ -65,7 +65,7 @@ class PartitionShap(Attribution):
 
 
 def _tree(units: Units) -> Node:
-    return balanced_tree(len(units), sum(span.field == 0 for span in units.spans))
+    return balanced_tree(len(units), sum(region.field == 0 for region in units.regions))
 
 
 @dataclass(frozen=True, eq=False)

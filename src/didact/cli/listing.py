@@ -27,8 +27,8 @@ MODELS = (
 SHOWN = {
     "methods": ("name", "family", "needs", "cost", "summary"),
     "metrics": ("name", "family", "better", "needs", "summary"),
-    "students": ("name", "family", "tasks", "channels", "summary"),
-    "channels": ("name", "tasks", "summary"),
+    "students": ("name", "family", "answers", "channels", "summary"),
+    "channels": ("name", "answers", "needs", "summary"),
     "models": ("model", "what"),
     "data": ("name", "task", "splits", "rationales", "from"),
 }
@@ -82,15 +82,18 @@ def _metrics() -> list[dict[str, object]]:
 
 def _students() -> list[dict[str, object]]:
     from didact.students.base import STUDENTS
+    from didact.students.matching import reaching
 
-    return [vars(card) | {"tasks": sorted(card.tasks), "channels": sorted(card.channels)} for card in STUDENTS.cards()]
+    return [
+        vars(card) | {"answers": sorted(card.answers), "offers": sorted(card.offers), "channels": reaching(card)}
+        for card in STUDENTS.cards()
+    ]
 
 
 def _channels() -> list[dict[str, object]]:
     from didact.students.base import CHANNELS
 
-    plain = [vars(card) | {"tasks": sorted(card.tasks)} for card in CHANNELS.cards()]
-    return [{name: value for name, value in card.items() if name != "channels"} for card in plain]
+    return [vars(card) | {"answers": sorted(card.answers), "needs": sorted(card.needs)} for card in CHANNELS.cards()]
 
 
 def _models() -> list[dict[str, object]]:

@@ -21,8 +21,8 @@ from didact.errors import InputError
 from didact.experiments.memory import watched
 from didact.experiments.nulls import broken
 from didact.experiments.prepare import Experiment
+from didact.models.network import NetworkModel
 from didact.models.surrogate import SETTINGS, fine_tune_masked, load_surrogate, save_surrogate
-from didact.models.text import TextModel
 from didact.progress import advance, working
 from didact.protocols import Evidence, Metric, Model
 from didact.provenance import content_hash, display_name, versions
@@ -183,11 +183,11 @@ class Work:
         """The model fine-tuned to read masked texts, found or made."""
         place = self.parts.root / "surrogates" / self._surrogate_key
         model = self.experiment.model
-        if not isinstance(model, TextModel):
+        if not isinstance(model, NetworkModel):
             raise InputError(f"robust metrics fine-tune a copy of the model, and {model.name} is a black box")
         if not (place / SETTINGS).is_file():
             save_surrogate(fine_tune_masked(model, **self.experiment.tuning), place)
-        return load_surrogate(place, str(model.hf.device))
+        return load_surrogate(place, str(model.network.device))
 
     @cached_property
     def _surrogate_key(self) -> str:

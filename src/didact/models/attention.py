@@ -12,13 +12,15 @@ import functools
 import sys
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
+from didact.models.exclusive import exclusive
+
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedConfig, PreTrainedModel
 
 NAME = "didact_observed"
 
@@ -28,29 +30,31 @@ Observer = Callable[[Tensor, Tensor], None]
 _OBSERVER: ContextVar[Observer | None] = ContextVar("didact_attention_observer", default=None)
 
 
-def goes_through_interface(model: PreTrainedModel) -> bool:
+def goes_through_interface(model: nn.Module) -> bool:
     """Whether ``observed`` can see this model's heads."""
-    return bool(model._can_set_attn_implementation())
+    settable: Callable[[], bool] | None = getattr(model, "_can_set_attn_implementation", None)
+    return settable is not None and bool(settable())
 
 
 @contextlib.contextmanager
 def observed(model: PreTrainedModel, observer: Observer) -> Iterator[None]:
     """Show every attention layer inside the block to ``observer``; differentiable twice, like eager attention."""
-    before = _implementations(model)
-    token = _OBSERVER.set(observer)
-    try:
-        if "transformers.modeling_utils" in sys.modules:  # whoever has a model of Transformers' has loaded it
-            _register()
-        model.set_attn_implementation(NAME)
-        yield
-    finally:
-        for config, implementation in before:
-            config._attn_implementation_internal = implementation
-        _OBSERVER.reset(token)
+    with exclusive(model):
+        before = _implementations(model)
+        token = _OBSERVER.set(observer)
+        try:
+            if "transformers.modeling_utils" in sys.modules:  # whoever has a model of Transformers' has loaded it
+                _register()
+            model.set_attn_implementation(NAME)
+            yield
+        finally:
+            for config, implementation in before:
+                config._attn_implementation_internal = implementation
+            _OBSERVER.reset(token)
 
 
 def is_observed() -> bool:
-    """Whether somebody watches attention now."""
+    """Whether an observer watches attention in this thread now."""
     return _OBSERVER.get() is not None
 
 
@@ -64,7 +68,7 @@ def attend(  # noqa: PLR0913 - the signature is Transformers'
     dropout: float = 0.0,
     softcap: float | None = None,
     s_aux: Tensor | None = None,
-    **unused: Any,
+    **unused: object,
 ) -> tuple[Tensor, Tensor]:
     """Plain attention over (batch, heads, tokens, dim) that reports its logits and probabilities."""
     groups = query.shape[1] // key.shape[1]
@@ -88,17 +92,17 @@ def attend(  # noqa: PLR0913 - the signature is Transformers'
     return (kept @ value).transpose(1, 2).contiguous(), probabilities
 
 
-def _implementations(model: PreTrainedModel) -> list[tuple[Any, Any]]:
+def _implementations(model: nn.Module) -> list[tuple[PreTrainedConfig, str | None]]:
     """Every config inside the model with the attention implementation it names now."""
-    found: dict[int, Any] = {}
-    configs: list[Any] = [getattr(module, "config", None) for module in model.modules()]
+    known: dict[int, PreTrainedConfig] = {}
+    configs = [getattr(module, "config", None) for module in model.modules()]
     waiting = [config for config in configs if hasattr(config, "_attn_implementation_internal")]
     while waiting:
         config = waiting.pop()
-        if id(config) not in found:
-            found[id(config)] = config
+        if config is not None and id(config) not in known:
+            known[id(config)] = config
             waiting += [sub for key in config.sub_configs if (sub := getattr(config, key)) is not None]
-    return [(config, config._attn_implementation_internal) for config in found.values()]
+    return [(config, config._attn_implementation_internal) for config in known.values()]
 
 
 @functools.cache

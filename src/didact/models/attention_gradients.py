@@ -1,38 +1,60 @@
-"""Attention maps together with the gradient of the explained number with respect to each of their entries."""
+"""Attention maps of one pass, and the gradient of the explained number with respect to each of their entries."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from didact.errors import CapabilityError
 from didact.models.attention import goes_through_interface, observed
+from didact.models.batch import Inputs
+from didact.protocols import AttentionKind
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+Reduce = Callable[[Tensor], Tensor]
+"""What is kept of a layer's map: (batch, heads, queries, keys) -> any shape."""
+
+
+def attention_maps(
+    network: nn.Module, inputs: Inputs, reduce: Reduce, kind: AttentionKind = "probabilities"
+) -> tuple[object, list[Tensor]]:
+    """The network's result, and what ``reduce`` keeps of each layer's probabilities or logits.
+
+    Models outside of Transformers' attention interface are read through ``output_attentions``.
+    """
+    maps: list[Tensor] = []
+    if goes_through_interface(network):
+
+        def watch(logits: Tensor, probabilities: Tensor) -> None:
+            maps.append(reduce(probabilities if kind == "probabilities" else logits))
+
+        with observed(cast("PreTrainedModel", network), watch):
+            return network(**inputs), maps
+    if kind == "logits":
+        raise CapabilityError(
+            f"{type(network).__name__} does not use Transformers' attention interface: its attention "
+            "probabilities can be read, its attention logits cannot; use kind='probabilities'"
+        )
+    result = network(**inputs, output_attentions=True)
+    return result, [reduce(matrix) for matrix in result.attentions]
+
 
 def maps_times_gradient(
-    model: PreTrainedModel, inputs: dict[str, Tensor], value: Callable[[Tensor], Tensor]
+    network: nn.Module, inputs: Inputs, value: Callable[[object], tuple[Tensor, Tensor]]
 ) -> tuple[Tensor, list[Tensor]]:
-    """Logits, and per layer the attention probabilities times their gradient: (batch, heads, queries, keys).
+    """Outputs, and per layer the attention probabilities times their gradient: (batch, heads, queries, keys).
 
     Args:
-        model: in evaluation mode.
+        network: in evaluation mode.
         inputs: of one pass, with embeddings that require a gradient, so that every map does.
-        value: logits -> the explained number per row.
+        value: the network's result -> its outputs and the explained number per row.
     """
-    logits, maps = _pass(model, inputs)
-    gradients = torch.autograd.grad(value(logits).sum(), maps)
-    return logits.detach(), [seen.detach() * gradient for seen, gradient in zip(maps, gradients, strict=True)]
-
-
-def _pass(model: PreTrainedModel, inputs: dict[str, Tensor]) -> tuple[Tensor, list[Tensor]]:
-    if not goes_through_interface(model):
-        result = model(**inputs, output_attentions=True)
-        return result.logits, list(result.attentions)
-    maps: list[Tensor] = []
-    with observed(model, lambda _, probabilities: maps.append(probabilities)):
-        return model(**inputs).logits, maps
+    result, maps = attention_maps(network, inputs, lambda seen: seen)
+    outputs, values = value(result)
+    gradients = torch.autograd.grad(values.sum(), maps)
+    return outputs.detach(), [seen.detach() * gradient for seen, gradient in zip(maps, gradients, strict=True)]

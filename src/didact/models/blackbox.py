@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import torch
 
 from didact.errors import InputError, ModelError, ParameterError
 from didact.meter import count
-from didact.models.outputs import predictions, read
+from didact.models.heads.classes import ClassesHead
+from didact.models.outputs import labelled
 from didact.models.replacements import word_pool
 from didact.ops.masking import Absence, draws, unique_rows
 from didact.ops.units import word_spans
 from didact.progress import advance, working
+from didact.protocols import TargetLike
 from didact.provenance import content_hash
 from didact.types import Example, Floats, Keep, Level, Prediction, Scale, Target, Units
 
-Predict = Callable[[list[str]], Any]
+Predict = Callable[[list[str]], object]
 
 
 class BlackBox:
-    """A ``predict(list[str]) -> probabilities`` function; offers nothing but its answers.
+    """A ``predict(list[str]) -> probabilities`` function; offers nothing but its predictions.
 
     Args:
-        predict: gives one row per text, one column per label, rows adding up to 1.
+        predict: returns one row per text, one column per label, rows adding up to 1.
         labels: names of the columns; "class 0", "class 1", ... when not given.
         batch_size: how many texts one call of the function gets.
     """
@@ -55,30 +56,34 @@ class BlackBox:
         """The words of each text; a function shows no tokens."""
         if level not in (None, "word"):
             raise ParameterError("a predict function shows no tokens; use level='word'")
-        found = []
+        units = []
         for example in examples:
             if example.text_pair is not None:
                 raise InputError(f"{self.name} takes single texts, but a pair was given")
             spans = word_spans(example.text)
             if not spans:
                 raise InputError(f"there is no word to explain in {example.text!r:.80}")
-            found.append(Units(example, "word", tuple(spans)))
-        return found
+            units.append(Units(example, "word", tuple(spans)))
+        return units
 
     def predict(self, examples: Sequence[Example]) -> list[Prediction]:
-        """The function's answers for the whole texts."""
+        """What the function returns for the whole texts."""
         rows = self._evaluate("predicting", [example.text for example in examples])
         count(forwards=len(examples), evaluated=len(examples))
-        logs = torch.from_numpy(np.log(np.maximum(rows, 1e-300)))
+        logs = np.log(np.maximum(rows, 1e-300))
         return [
-            Prediction(plain.labels, plain.outputs, tuple(row.tolist()))
-            for plain, row in zip(predictions(logs, self.labels, "softmax"), rows, strict=True)
+            Prediction(self.labels, tuple(log.tolist()), tuple(row.tolist()))
+            for log, row in zip(logs, rows, strict=True)
         ]
+
+    def target(self, given: TargetLike, prediction: Prediction, scale: Scale) -> Target:
+        """A label by its name or index; nothing means the predicted one."""
+        return labelled(self.labels, given, prediction, scale)
 
     def score(
         self, units: Sequence[Units], targets: Sequence[Target], keep: Sequence[Keep], absence: str | None = None
     ) -> list[Floats]:
-        """The target under each keep mask, by rewriting the text; equal texts are asked once."""
+        """The target under each keep mask, by rewriting the text; equal texts are evaluated once."""
         operator = self._absence(absence)
         texts: dict[str, int] = {}
         rows: list[list[int]] = []
@@ -95,9 +100,9 @@ class BlackBox:
             rows.append([numbers[i] for i in inverse])
         outputs = torch.from_numpy(np.log(np.maximum(self._evaluate("evaluating variants", list(texts)), 1e-300)))
         count(forwards=sum(len(masks) for masks in keep), evaluated=len(texts))
+        head = ClassesHead(self.labels)
         return [
-            read(outputs[own], [target] * len(own), "softmax").numpy()
-            for own, target in zip(rows, targets, strict=True)
+            head.values(outputs[own], [target] * len(own)).numpy() for own, target in zip(rows, targets, strict=True)
         ]
 
     def _evaluate(self, what: str, texts: list[str]) -> Floats:
@@ -110,7 +115,7 @@ class BlackBox:
         return np.concatenate(parts)
 
     def _call(self, texts: list[str]) -> Floats:
-        """Ask the function and check its answer."""
+        """Call the function and check what it returns."""
         try:
             answer = self.function(list(texts))
         except Exception as problem:

@@ -1,4 +1,4 @@
-"""Tokenises examples and says which characters each token stands for."""
+"""Tokenises examples, with the characters that each token stands for."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from didact.errors import InputError
+from didact.models.exclusive import exclusive
 from didact.ops.units import TokenSpan, group_words
 from didact.types import Example, Level, Span, Units
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 Ints = NDArray[np.int64]
 
 RECENT = 1 << 17
-"""Tokens of the encodings kept: those of the examples at work, which are asked for at every step of an explanation."""
+"""Tokens of the encodings kept: those of the examples at work, which every step of an explanation needs again."""
 TOGETHER = 1024
 """Examples that are tokenised in one call."""
 
@@ -39,6 +40,9 @@ class Encoding:
     types: Ints | None
     tokens: tuple[TokenSpan | None, ...]
 
+    def __len__(self) -> int:
+        return len(self.ids)
+
 
 class Encoder:
     """A fast tokenizer with a length limit; leaves the tokenizer's own settings as they are."""
@@ -51,17 +55,20 @@ class Encoder:
         self._kept = 0  # tokens of the recent ones
 
     def encode(self, examples: Sequence[Example]) -> list[Encoding]:
-        """Tokenise examples, those that were not just now."""
-        unknown = {one.texts: one for one in examples if one.texts not in self._recent}
-        made = dict(zip(unknown, self._afresh(list(unknown.values())), strict=True))
-        found = [made.get(one.texts) or self._recent[one.texts] for one in examples]
-        self._keep(made)
-        return found
+        """Tokenise examples, except those that were tokenised just before."""
+        with exclusive(self.tokenizer):
+            new = {example.texts: example for example in examples if example.texts not in self._recent}
+            made = dict(zip(new, self._afresh(list(new.values())), strict=True))
+            texts = [example.texts for example in examples]
+            codes = [made[key] if key in made else self._recent[key] for key in texts]
+            self._keep(made)
+        return codes
 
     def units(self, examples: Sequence[Example], level: Level) -> list[Units]:
         """Words or tokens of each example, tokenised afresh."""
-        codes = self._afresh(examples)
-        self._keep({one.texts: code for one, code in zip(examples, codes, strict=True)})
+        with exclusive(self.tokenizer):
+            codes = self._afresh(examples)
+            self._keep({example.texts: code for example, code in zip(examples, codes, strict=True)})
         return [self._units(example, code, level) for example, code in zip(examples, codes, strict=True)]
 
     def _keep(self, made: Mapping[tuple[str, ...], Encoding]) -> None:
@@ -75,21 +82,21 @@ class Encoder:
             self._recent[fields] = code
 
     def _afresh(self, examples: Sequence[Example]) -> list[Encoding]:
-        found: dict[int, Encoding] = {}
-        single = [number for number, one in enumerate(examples) if one.text_pair is None]
-        double = [number for number, one in enumerate(examples) if one.text_pair is not None]
+        codes: dict[int, Encoding] = {}
+        single = [number for number, example in enumerate(examples) if example.text_pair is None]
+        double = [number for number, example in enumerate(examples) if example.text_pair is not None]
         for numbers in (single, double):
             for start in range(0, len(numbers), TOGETHER):
                 some = numbers[start : start + TOGETHER]
-                found |= zip(some, self._encode([examples[number] for number in some]), strict=True)
-        return [found[number] for number in range(len(examples))]
+                codes |= zip(some, self._encode([examples[number] for number in some]), strict=True)
+        return [codes[number] for number in range(len(examples))]
 
     def _encode(self, examples: Sequence[Example]) -> list[Encoding]:
         """Tokenise single texts, or pairs, in one call; nothing is padded."""
-        pairs = [one.text_pair for one in examples if one.text_pair is not None]
+        pairs = [example.text_pair for example in examples if example.text_pair is not None]
         with settings_kept(self.tokenizer):
             batch = self.tokenizer(
-                [one.text for one in examples],
+                [example.text for example in examples],
                 pairs or None,
                 truncation=self.limit is not None,
                 max_length=self.limit,
@@ -101,25 +108,25 @@ class Encoder:
         typed = "token_type_ids" in self.tokenizer.model_input_names
         return [
             Encoding(
-                np.array(one.ids),
-                np.array(one.type_ids) if typed else None,
+                np.array(row.ids),
+                np.array(row.type_ids) if typed else None,
                 tuple(
                     None if special or field is None else (field, start, end)
                     for field, (start, end), special in zip(
-                        one.sequence_ids, one.offsets, one.special_tokens_mask, strict=True
+                        row.sequence_ids, row.offsets, row.special_tokens_mask, strict=True
                     )
                 ),
             )
-            for one in batch.encodings or ()
+            for row in batch.encodings or ()
         ]
 
     def _units(self, example: Example, code: Encoding, level: Level) -> Units:
         if level == "word":
             spans, positions = group_words(example.texts, code.tokens)
         else:
-            found = [(i, token) for i, token in enumerate(code.tokens) if token is not None and token[2] > token[1]]
-            spans = [Span(start, end, field) for _, (field, start, end) in found]
-            positions = [[i] for i, _ in found]
+            written = [(i, token) for i, token in enumerate(code.tokens) if token is not None and token[2] > token[1]]
+            spans = [Span(start, end, field) for _, (field, start, end) in written]
+            positions = [[i] for i, _ in written]
         if not spans:
             raise InputError(f"the tokenizer finds no word to explain in {example.text!r:.80}")
         truncated = self._truncated(example, code)
@@ -153,14 +160,27 @@ class Encoder:
 def settings_kept(tokenizer: PreTrainedTokenizerBase) -> Iterator[None]:
     """A call writes its padding and truncation into a fast tokenizer; put back what the user had there."""
     backend = tokenizer.backend_tokenizer
-    padding, truncation = backend.padding, backend.truncation
-    try:
-        yield
-    finally:
-        if backend.padding != padding:
-            backend.enable_padding(**padding) if padding else backend.no_padding()
-        if backend.truncation != truncation:
-            backend.enable_truncation(**truncation) if truncation else backend.no_truncation()
+    with exclusive(tokenizer):
+        padding, truncation = backend.padding, backend.truncation
+        try:
+            yield
+        finally:
+            if backend.padding != padding:
+                backend.enable_padding(**padding) if padding else backend.no_padding()
+            if backend.truncation != truncation:
+                backend.enable_truncation(**truncation) if truncation else backend.no_truncation()
+
+
+def length_limit(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, given: int | None) -> int | None:
+    """The smallest of the given, the tokenizer's and the position table's limits; None where there is none."""
+    limits = [given, tokenizer.model_max_length if tokenizer.model_max_length < 1_000_000 else None]
+    table = getattr(network.config, "max_position_embeddings", None)
+    if isinstance(table, int) and table > 0:
+        # RoBERTa and its kin count positions from behind the number of padding.
+        padding = getattr(getattr(network.base_model, "embeddings", None), "padding_idx", None)
+        limits.append(table if padding is None else table - (padding + 1))
+    known = [limit for limit in limits if limit is not None]
+    return min(known) if known else None
 
 
 def _solid(text: str) -> int:

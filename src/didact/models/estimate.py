@@ -9,8 +9,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from didact.meter import metered
+from didact.models.network import NetworkModel
 from didact.models.outputs import resolve_target
-from didact.models.text import TextModel
 from didact.protocols import Explainer, Model
 from didact.types import Estimate, Units
 
@@ -18,12 +18,12 @@ BACKWARD = 2.0
 """A backward pass takes about two forward passes: one for the inputs, one for the weights."""
 
 ROWS = 64
-"""Variants timed together at most; more would take long and tell little more."""
+"""Variants timed together at most; more would take long and measure little better."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast a model answers: seconds for a row of so many tokens; other rows are taken to cost in proportion."""
+    """How fast a model is: seconds for a row of so many tokens; other rows are taken to cost in proportion."""
 
     seconds: float
     tokens: int
@@ -113,9 +113,9 @@ def estimate(model: Model, units: Sequence[Units], explainer: Explainer, pace: P
 def measure(model: Model, units: Units) -> Pace:
     """Time passes of one text: twice a batch of random variants as the planner would pack it, the faster one counts.
 
-    A black box may be slow or cost money, so it is asked for its plain answer alone, three times.
+    A black box may be slow or cost money, so it is called for its plain prediction alone, three times.
     """
-    if not isinstance(model, TextModel):
+    if not isinstance(model, NetworkModel):
         return Pace(min(_plain(model, units) for _ in range(3)), _length(units))
     rows = max(1, min(ROWS, model.budget.rows, model.budget.tokens // _length(units)))
     (prediction,) = model.predict([units.example])  # also warms up what the first pass allocates
@@ -142,15 +142,15 @@ def _length(units: Units) -> int:
 
 def _own(model: Model, explainer: Explainer, units: Units) -> tuple[float, int]:
     """A method's own arithmetic in passes over this text, and its own memory in bytes."""
-    if not isinstance(model, TextModel) or not isinstance(explainer, Demanding):
+    if not isinstance(model, NetworkModel) or not isinstance(explainer, Demanding):
         return 0.0, 0
     shape = _shape(model, _length(units))
     taken = explainer.own(shape)
     return taken.multiplications / shape.multiplications, round(taken.memory)
 
 
-def _shape(model: TextModel, tokens: int) -> NetworkSize:
-    config = model.hf.config.get_text_config()
+def _shape(model: NetworkModel, tokens: int) -> NetworkSize:
+    config = model.network.config.get_text_config()
     width = int(config.hidden_size)
     inner = int(getattr(config, "intermediate_size", None) or 4 * width)
     return NetworkSize(tokens, width, inner, int(config.num_attention_heads), int(config.num_hidden_layers))
@@ -163,11 +163,11 @@ def _memory(model: Model, tokens: int, differentiates: bool) -> int | None:
     all layers do, in batches of half the tokens. Attention matrices count where they are formed. The true peak depends
     on kernels and allocator; expect it within a factor of two or three.
     """
-    if not isinstance(model, TextModel):
+    if not isinstance(model, NetworkModel):
         return None
     shape = _shape(model, tokens)
-    weights = sum(parameter.numel() * parameter.element_size() for parameter in model.hf.parameters())
+    weights = sum(parameter.numel() * parameter.element_size() for parameter in model.network.parameters())
     batch = max(tokens, model.budget.tokens // 2 if differentiates else model.budget.tokens)
     per_token = 8 * shape.width + 2 * shape.inner + shape.heads * tokens
     held = shape.layers if differentiates else 1
-    return weights + batch * per_token * held * model.hf.dtype.itemsize
+    return weights + batch * per_token * held * model.dtype.itemsize

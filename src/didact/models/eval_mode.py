@@ -4,39 +4,93 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 from collections.abc import Iterator
 
 from torch import nn
 
+from didact.models.exclusive import exclusive
+
 
 def modules(model: nn.Module) -> list[nn.Module]:
     """The model and all modules in it, each once; ten times quicker than ``nn.Module.modules``, which makes names."""
-    found = {id(model): model}
+    known = {id(model): model}
     waiting = [model]
     while waiting:
         for module in waiting.pop()._modules.values():
-            if module is not None and id(module) not in found:
-                found[id(module)] = module
+            if module is not None and id(module) not in known:
+                known[id(module)] = module
                 waiting.append(module)
-    return list(found.values())
+    return list(known.values())
 
 
 def parameters(model: nn.Module) -> list[nn.Parameter]:
-    """All parameters of the model; one that several modules share comes several times."""
+    """All parameters of the model; those that several modules share come several times."""
     return [own for module in modules(model) for own in module._parameters.values() if own is not None]
 
 
 @contextlib.contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Switch dropout and the like off inside the block; every module's own mode comes back, also on failure."""
-    training = [module for module in modules(model) if module.training]
-    try:
-        for module in training:
-            module.training = False
-        yield
-    finally:
-        for module in training:
-            module.training = True
+    """Switch dropout and the like off inside the block; every module's own mode comes back, also on failure.
+
+    Other threads wait at the same model, so that none of them sees or restores a state that is not the user's.
+    """
+    with exclusive(model):
+        training = [module for module in modules(model) if module.training]
+        try:
+            for module in training:
+                module.training = False
+            yield
+        finally:
+            for module in training:
+                module.training = True
+
+
+@contextlib.contextmanager
+def frozen(model: nn.Module) -> Iterator[None]:
+    """No gradients for the weights inside the block, so that nothing is kept for them; as it was afterwards."""
+    with exclusive(model):
+        trained = [parameter for parameter in parameters(model) if parameter.requires_grad]
+        try:
+            for parameter in trained:
+                parameter.requires_grad_(False)
+            yield
+        finally:
+            for parameter in trained:
+                parameter.requires_grad_(True)
+
+
+class _Quiet:
+    """Transformers' verbosity belongs to the process: the first block in switches it off, the last one out restores."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.inside = 0
+        self.before = (0, False)
+
+    def enter(self) -> None:
+        from transformers.utils import logging
+
+        with self.lock:
+            if self.inside == 0:
+                self.before = (logging.get_verbosity(), logging.is_progress_bar_enabled())
+                logging.set_verbosity_error()
+                logging.disable_progress_bar()
+            self.inside += 1
+
+    def leave(self) -> None:
+        from transformers.utils import logging
+
+        with self.lock:
+            self.inside -= 1
+            if self.inside == 0:
+                level, bars = self.before
+                logging.set_verbosity(level)
+                if bars:
+                    logging.enable_progress_bar()
+
+
+_QUIET = _Quiet()
 
 
 @contextlib.contextmanager
@@ -45,14 +99,8 @@ def quiet() -> Iterator[None]:
     if "transformers" not in sys.modules:
         yield
         return
-    from transformers.utils import logging
-
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    _QUIET.enter()
     try:
-        logging.set_verbosity_error()
-        logging.disable_progress_bar()
         yield
     finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()
+        _QUIET.leave()

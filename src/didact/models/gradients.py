@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn import functional
 
 from didact.meter import count
-from didact.models.eval_mode import parameters
 from didact.models.planner import Budget, run
 from didact.protocols import Points
 from didact.types import Floats
@@ -27,6 +27,28 @@ Value = Callable[[Ints, Tensor], Tensor]
 CPU_SHARE, GPU_SHARE = 2, 16
 SMALL_GPU = 16 << 30
 """Bytes of a GPU that gets ``GPU_SHARE``; a larger one gets more in proportion."""
+
+
+@dataclass(frozen=True, eq=False)
+class Blends:
+    """Points between an example and the same without its units: a weight per position, 1 for what is present.
+
+    Attributes:
+        vectors: embeddings of the example, (tokens, dim).
+        absent: embeddings in place of absent positions, (dim,) or (tokens, dim).
+        weights: shares of the example's own embeddings, (points, tokens); gradients flow to them.
+    """
+
+    vectors: Tensor
+    absent: Tensor
+    weights: Tensor
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def __getitem__(self, indices: slice) -> Tensor:
+        share = self.weights[indices, :, None].to(self.vectors.dtype)
+        return share * self.vectors + (1 - share) * self.absent
 
 
 class PointRows:
@@ -47,7 +69,7 @@ class PointRows:
         self.lengths: Ints = np.array(sizes, dtype=np.int64)[self.owner]
 
     def parts(self, rows: Ints) -> Iterator[tuple[int, slice, slice]]:
-        """The examples in a batch of the planner's: which one, its rows in the batch, and the points these are."""
+        """The examples in a batch of the planner's: number, its rows in the batch, and the points these are."""
         owners = self.owner[rows]
         cuts = [0, *(np.flatnonzero(np.diff(owners)) + 1).tolist(), len(rows)]
         for begin, end in itertools.pairwise(cuts):
@@ -58,7 +80,7 @@ class PointRows:
         """Embeddings of a batch, padded to its first row: (rows, width, dim)."""
         width = int(self.lengths[rows[0]])
         made = [self.points[i][steps] for i, _, steps in self.parts(rows)]
-        return torch.cat([nn.functional.pad(own, (0, 0, 0, width - own.shape[1])) for own in made]).detach()
+        return torch.cat([functional.pad(own, (0, 0, 0, width - own.shape[1])) for own in made])
 
     def split(self, values: Floats) -> list[Floats]:
         """Values per row -> values per example."""
@@ -77,11 +99,11 @@ def weighted_gradients(
     sums: list[Tensor | None] = [None] * len(weights)
 
     def differentiate(batch: Ints) -> None:
-        at = rows.vectors(batch).requires_grad_(True)
-        found = value(rows.owner[batch], at)
-        (gradient,) = torch.autograd.grad(found.sum(), at)
+        at = rows.vectors(batch).detach().requires_grad_(True)
+        reached = value(rows.owner[batch], at)
+        (gradient,) = torch.autograd.grad(reached.sum(), at)
         parts = [(i, _weigh(weights[i], steps, gradient[own, : rows.sizes[i]])) for i, own, steps in rows.parts(batch)]
-        values[batch] = found.detach().double().cpu().numpy()
+        values[batch] = reached.detach().double().cpu().numpy()
         for i, part in parts:
             known = sums[i]
             sums[i] = part if known is None else known + part
@@ -101,25 +123,12 @@ def weighted_gradients(
 
 
 def graph_budget(budget: Budget, device: torch.device, memory: int | None = None) -> Budget:
-    """What may go through at once when gradients are taken; ``memory`` of a GPU is asked for where it is not given."""
+    """What may go through at once when gradients are taken; ``memory`` of a GPU is looked up where it is not given."""
     share = CPU_SHARE
     if device.type == "cuda":
         memory = memory or torch.cuda.get_device_properties(device).total_memory
         share = max(CPU_SHARE, round(GPU_SHARE * min(1.0, SMALL_GPU / memory)))
     return Budget(max(1, budget.tokens // share), budget.rows, budget.fixed)
-
-
-@contextlib.contextmanager
-def frozen(model: nn.Module) -> Iterator[None]:
-    """No gradients for the weights inside the block, so that nothing is kept for them; as it was afterwards."""
-    trained = [parameter for parameter in parameters(model) if parameter.requires_grad]
-    try:
-        for parameter in trained:
-            parameter.requires_grad_(False)
-        yield
-    finally:
-        for parameter in trained:
-            parameter.requires_grad_(True)
 
 
 def _weigh(weights: Floats | Points, steps: slice, gradient: Tensor) -> Tensor:

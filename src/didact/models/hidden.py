@@ -1,30 +1,77 @@
-"""Sees one hidden layer of a model: its states at many inputs, and the gradient there."""
+"""Hidden layers of a network: their states for many examples, and the gradient there."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from didact.errors import CapabilityError, ParameterError
 from didact.meter import count
-from didact.models.gradients import Ints, PointRows, Value
+from didact.models.batch import Encoded, Inputs, Ints
+from didact.models.eval_mode import evaluating
+from didact.models.exclusive import exclusive
+from didact.models.gradients import PointRows, Value
 from didact.models.planner import Budget, run
+from didact.models.readers.base import AnyReader
 from didact.protocols import Visit
 from didact.types import Floats
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+Reduce = Callable[[Tensor], Tensor]
+"""What is kept of one example's states (layers, positions, dim)."""
 
 
-def hidden_layers(model: PreTrainedModel) -> nn.ModuleList | None:
+def hidden_layers(network: nn.Module) -> nn.ModuleList | None:
     """The stack of layers, known by its length; None where layers share weights or are not kept in one list."""
-    wanted = getattr(model.config, "num_hidden_layers", None)
-    stacks = (module for module in model.modules() if isinstance(module, nn.ModuleList))
+    wanted = getattr(getattr(network, "config", None), "num_hidden_layers", None)
+    stacks = (module for module in network.modules() if isinstance(module, nn.ModuleList))
     return next((stack for stack in stacks if len(stack) == wanted), None)
+
+
+def layer_of(network: nn.Module, number: int) -> nn.Module:
+    """The layer of this number; negative ones count from the last."""
+    layers = hidden_layers(network)
+    if layers is None:
+        raise CapabilityError(f"{type(network).__name__} does not keep its layers in one list")
+    if not -len(layers) <= number < len(layers):
+        raise ParameterError(f"layer {number} does not exist; the model has {len(layers)} layers")
+    return layers[number]
+
+
+def hidden_states(
+    reader: AnyReader,
+    codes: Sequence[Encoded],
+    budget: Budget,
+    layers: Sequence[int] = (-1,),
+    reduce: Reduce | None = None,
+) -> list[Tensor]:
+    """States of chosen layers per example, (layers, positions, dim), or what ``reduce`` makes of them.
+
+    Args:
+        reader: of the network, with or without a head.
+        codes: the encoded examples.
+        budget: tokens per batch.
+        layers: numbers of the layers; -1 is what the head gets, a final norm included, and the only one that a network
+            needs no list of layers for.
+        reduce: applied to each example as soon as its batch is done, so that not all states are kept in memory.
+    """
+    network = reader.network
+    lengths = np.array([len(code) for code in codes], dtype=np.int64)
+    kept: dict[int, Tensor] = {}
+
+    def evaluate(rows: Ints) -> None:
+        states = _states(network, reader.whole([codes[row] for row in rows]), layers)
+        made = [states[:, i, : lengths[row]] for i, row in enumerate(rows)]
+        made = made if reduce is None else [reduce(own) for own in made]
+        kept.update(zip(rows.tolist(), made, strict=True))
+
+    with evaluating(network), torch.no_grad():
+        run("reading states", lengths, budget, True, evaluate)
+    return [kept[number] for number in range(len(codes))]
 
 
 def hidden_gradients(
@@ -40,10 +87,10 @@ def hidden_gradients(
 
     def evaluate(batch: Ints) -> None:
         with tapped(layer) as seen:
-            found = value(rows.owner[batch], rows.vectors(batch))
+            reached = value(rows.owner[batch], rows.vectors(batch).detach())
         (states,) = seen
-        (gradient,) = torch.autograd.grad(found.sum(), states)
-        values[batch] = found.detach().double().cpu().numpy()
+        (gradient,) = torch.autograd.grad(reached.sum(), states)
+        values[batch] = reached.detach().double().cpu().numpy()
         states = states.detach()
         for i, own, steps in rows.parts(batch):
             if steps.stop > visited[i]:
@@ -62,13 +109,35 @@ def tapped(layer: nn.Module) -> Iterator[list[Tensor]]:
     """Collect the layer's output inside the block, as a leaf that the rest of the model is differentiated to."""
     seen: list[Tensor] = []
 
-    def tap(module: nn.Module, given: Any, output: Any) -> Any:
-        states = output[0] if isinstance(output, tuple) else output
-        seen.append(states.detach().requires_grad_(True))
+    def tap(module: nn.Module, given: object, output: Tensor | tuple[Tensor, ...]) -> Tensor | tuple[Tensor, ...]:
+        seen.append(_first(output).detach().requires_grad_(torch.is_grad_enabled()))
         return (seen[-1], *output[1:]) if isinstance(output, tuple) else seen[-1]
 
-    handle = layer.register_forward_hook(tap)
-    try:
-        yield seen
-    finally:
-        handle.remove()
+    with exclusive(layer):
+        handle = layer.register_forward_hook(tap)
+        try:
+            yield seen
+        finally:
+            handle.remove()
+
+
+def _states(network: nn.Module, inputs: Inputs, layers: Sequence[int]) -> Tensor:
+    """States of the layers, (layers, rows, positions, dim)."""
+    stack = hidden_layers(network)
+    depth = None if stack is None else len(stack)
+    inner = {number: layer_of(network, number) for number in layers if number not in (-1, _last(depth))}
+    base = cast("Callable[..., object]", getattr(network, "base_model", network))
+    with contextlib.ExitStack() as taps:
+        seen = {number: taps.enter_context(tapped(layer)) for number, layer in inner.items()}
+        final = getattr(base(**inputs), "last_hidden_state", None)
+    if final is None:
+        raise CapabilityError(f"{type(network).__name__} does not show its last hidden states")
+    return torch.stack([seen[number][0] if number in seen else final for number in layers])
+
+
+def _last(depth: int | None) -> int:
+    return -1 if depth is None else depth - 1
+
+
+def _first(output: Tensor | tuple[Tensor, ...]) -> Tensor:
+    return output[0] if isinstance(output, tuple) else output

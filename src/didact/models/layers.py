@@ -1,7 +1,7 @@
 """The insides of post-layer-norm encoders in one form: BERT, RoBERTa, XLM-R, ELECTRA and DistilBERT classifiers.
 
-``trace`` recomputes one observed pass from the embeddings and the weights, keeping every intermediate sum. It asks the
-model for nothing but its embeddings: ``output_hidden_states`` would leave Transformers' hooks on the user's model.
+``trace`` recomputes one observed pass from the embeddings and the weights, keeping every intermediate sum. Of the
+model it calls nothing but the embeddings: ``output_hidden_states`` would leave Transformers' hooks on the user's model.
 
 Shapes: n tokens, h heads, d dimensions, m inner dimensions of the feed-forward block.
 """
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 Activation = Callable[[Tensor], Tensor]
+
+Parts = Any
+"""A module whose parts are reached by the names that its architecture gives them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +93,7 @@ class Layer:
 
 
 @dataclass(frozen=True, eq=False)
-class Head:
+class ClassifierHead:
     """The classification head: it reads the first position."""
 
     inner: Affine
@@ -151,18 +154,18 @@ class Trace:
 
     steps: tuple[Step, ...]
     hidden: Tensor
-    head: Head
+    head: ClassifierHead
     inner: Tensor
     logits: Tensor
 
 
 def is_layered(model: PreTrainedModel) -> bool:
     """Whether ``trace`` can take the model apart: a known classifier made of plain linear and norm modules."""
-    read = _READERS.get(type(model).__name__)
-    if read is None:
+    extract = _EXTRACTORS.get(type(model).__name__)
+    if extract is None:
         return False
     try:
-        read(model)
+        extract(model)
     except (AttributeError, TypeError):
         return False
     return True
@@ -170,9 +173,9 @@ def is_layered(model: PreTrainedModel) -> bool:
 
 def trace(model: PreTrainedModel, inputs: dict[str, Tensor], attention: Sequence[Tensor]) -> Trace:
     """Recompute the pass over one unpadded example whose attention was observed, layer by layer, in float32."""
-    layers, head = _READERS[type(model).__name__](model)
+    layers, head = _EXTRACTORS[type(model).__name__](model)
     embedding = {name: value for name, value in inputs.items() if name != "attention_mask"}
-    base: Any = model.base_model
+    base: Parts = model.base_model
     hidden = base.embeddings(**embedding)
     project = getattr(base, "embeddings_project", None)
     hidden = (hidden if project is None else project(hidden))[0].float()
@@ -201,22 +204,24 @@ def _step(layer: Layer, hidden: Tensor, attention: Tensor) -> Step:
     return Step(layer, hidden, attention, attended, block, inner, layer.outer(layer.activation(inner)) + block)
 
 
-def _bert(model: Any) -> tuple[list[Layer], Head]:
+def _bert(model: Parts) -> tuple[list[Layer], ClassifierHead]:
     base = model.base_model
-    return _bert_layers(base), Head(_affine(base.pooler.dense), base.pooler.activation, _affine(model.classifier))
+    return _bert_layers(base), ClassifierHead(
+        _affine(base.pooler.dense), base.pooler.activation, _affine(model.classifier)
+    )
 
 
-def _roberta(model: Any) -> tuple[list[Layer], Head]:
+def _roberta(model: Parts) -> tuple[list[Layer], ClassifierHead]:
     head = model.classifier
-    return _bert_layers(model.base_model), Head(_affine(head.dense), torch.tanh, _affine(head.out_proj))
+    return _bert_layers(model.base_model), ClassifierHead(_affine(head.dense), torch.tanh, _affine(head.out_proj))
 
 
-def _electra(model: Any) -> tuple[list[Layer], Head]:
+def _electra(model: Parts) -> tuple[list[Layer], ClassifierHead]:
     head = model.classifier
-    return _bert_layers(model.base_model), Head(_affine(head.dense), head.activation, _affine(head.out_proj))
+    return _bert_layers(model.base_model), ClassifierHead(_affine(head.dense), head.activation, _affine(head.out_proj))
 
 
-def _distilbert(model: Any) -> tuple[list[Layer], Head]:
+def _distilbert(model: Parts) -> tuple[list[Layer], ClassifierHead]:
     layers = [
         Layer(
             heads=layer.attention.n_heads,
@@ -232,10 +237,10 @@ def _distilbert(model: Any) -> tuple[list[Layer], Head]:
         )
         for layer in model.base_model.transformer.layer
     ]
-    return layers, Head(_affine(model.pre_classifier), torch.relu, _affine(model.classifier))
+    return layers, ClassifierHead(_affine(model.pre_classifier), torch.relu, _affine(model.classifier))
 
 
-def _bert_layers(base: Any) -> list[Layer]:
+def _bert_layers(base: Parts) -> list[Layer]:
     return [
         Layer(
             heads=layer.attention.self.num_attention_heads,
@@ -253,7 +258,7 @@ def _bert_layers(base: Any) -> list[Layer]:
     ]
 
 
-def _affine(module: Any) -> Affine:
+def _affine(module: Parts) -> Affine:
     if type(module) is not nn.Linear:  # an adapter or a quantised layer computes something else than its weight says
         raise TypeError(f"not a plain linear layer: {type(module).__name__}")
     weight = module.weight.detach().float()
@@ -261,15 +266,15 @@ def _affine(module: Any) -> Affine:
     return Affine(weight, weight.new_zeros(len(weight)) if bias is None else bias.detach().float())
 
 
-def _norm(module: Any) -> Norm:
+def _norm(module: Parts) -> Norm:
     if type(module) is not nn.LayerNorm:
         raise TypeError(f"not a plain layer norm: {type(module).__name__}")
     return Norm(module.weight.detach().float(), module.bias.detach().float(), module.eps)
 
 
-_READERS: dict[str, Callable[[Any], tuple[list[Layer], Head]]] = {
+_EXTRACTORS: dict[str, Callable[[Parts], tuple[list[Layer], ClassifierHead]]] = {
     "BertForSequenceClassification": _bert,
-    "NativeBert": _bert,
+    "NativeBertForSequenceClassification": _bert,
     "RobertaForSequenceClassification": _roberta,
     "XLMRobertaForSequenceClassification": _roberta,
     "ElectraForSequenceClassification": _electra,

@@ -4,31 +4,41 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import torch
 
 from didact.errors import ModelError
 from didact.models.blackbox import BlackBox
+from didact.models.compose import choose_head, compose
+from didact.models.device import choose_device
+from didact.models.encoders import embedded_path, first_line
 from didact.models.eval_mode import quiet
-from didact.models.text import Inputs, TextModel
+from didact.models.network import NetworkModel
+from didact.models.readers.base import READERS, ReaderOptions
 from didact.protocols import Model
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import Pipeline, PreTrainedModel, PreTrainedTokenizerBase
 
 DEFAULT = "default"
 """Name of the embedded sentiment classifier."""
 
-_PAIR_LABELS = ("entail", "contradict", "duplicate", "paraphrase", "equivalent")
+
+class AutoClass(Protocol):
+    """A Transformers ``Auto...`` class."""
+
+    @classmethod
+    def from_pretrained(cls, name: str, **options: object) -> Any:
+        """What is stored under a name; with ``output_loading_info`` a pair."""
+        ...
 
 
 def load_model(  # noqa: PLR0913 - the one door, and every option has a default
     source: object = DEFAULT,
     *,
-    inputs: Inputs | None = None,
+    inputs: str | None = None,
     labels: Sequence[str] | None = None,
     device: str | None = None,
     max_length: int | None = None,
@@ -41,8 +51,8 @@ def load_model(  # noqa: PLR0913 - the one door, and every option has a default
     Args:
         source: a Hub id or directory, ``(model, tokenizer)``, a Transformers text-classification pipeline, a function
             from a list of texts to probabilities, or "default" for the embedded English sentiment classifier.
-        inputs: "text" or "pair"; guessed from label names such as "entailment" when not given.
-        labels: names for the columns of a function's answer.
+        inputs: name of a reader, "text" or "pair"; guessed from label names such as "entailment" when not given.
+        labels: names for the columns of what a function returns.
         device: where to put a model that is loaded here ("cpu", "cuda"); the GPU when there is one. A model object
             stays where it is.
         max_length: length limit in tokens, below the model's own.
@@ -50,40 +60,31 @@ def load_model(  # noqa: PLR0913 - the one door, and every option has a default
         batch_tokens: tokens per batch, if the default does not suit the machine.
         trust_remote_code: whether a Hub model may run code of its own.
     """
-    if isinstance(source, (TextModel, BlackBox)):
+    if isinstance(source, (NetworkModel, BlackBox)):
         return source
     if callable(source) and not _is_network(source) and not _is_pipeline(source):
         return BlackBox(source, labels=labels)
     if source == DEFAULT:
-        network, tokenizer = _read_embedded(_device(device))
+        network, tokenizer = _read_embedded(choose_device(device))
     else:
-        network, tokenizer = _obtain(source, device, trust_remote_code)
+        network, tokenizer = _obtain(source, inputs, device, trust_remote_code)
         _check(network, tokenizer)
-    return TextModel(
-        network,
-        tokenizer,
-        inputs=inputs or _guess_inputs(network),
-        max_length=max_length,
-        max_truncated=max_truncated,
-        batch_tokens=batch_tokens,
-    )
+    options = ReaderOptions(max_length, max_truncated)
+    return compose(network, tokenizer, inputs=inputs, options=options, batch_tokens=batch_tokens)
 
 
-def embedded_path() -> Path:
-    """Directory of the embedded model."""
-    return Path(str(files("didact.embedded"))) / "sentiment"
-
-
-def _obtain(source: object, device: str | None, trust: bool) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def _obtain(
+    source: object, inputs: str | None, device: str | None, trust: bool
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Network and tokenizer from any of the forms that have them."""
     if isinstance(source, (str, Path)):
-        return _read(str(source), _device(device), trust)
+        return _read(str(source), inputs, choose_device(device), trust)
     if _is_network(source):
         raise ModelError("a model alone cannot read text; give (model, tokenizer)")
     if _is_model_and_tokenizer(source):
         network, tokenizer = source  # type: ignore[misc]
     elif _is_pipeline(source):
-        network, tokenizer = _from_pipeline(source)
+        network, tokenizer = _from_pipeline(cast("Pipeline", source))
     else:
         raise ModelError(
             f"cannot load a model from {type(source).__name__}; allowed: a Hub id or directory, (model, tokenizer), a "
@@ -93,59 +94,62 @@ def _obtain(source: object, device: str | None, trust: bool) -> tuple[PreTrained
     return network, tokenizer
 
 
-def _read(name: str, device: torch.device, trust: bool) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def _read(
+    name: str, inputs: str | None, device: torch.device, trust: bool
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     path = Path(name)
     place = str(path) if path.exists() else name
     if path.is_dir() and not (path / "config.json").is_file():
         raise ModelError(f"the directory {name} holds no model: there is no config.json in it")
     if path.is_file():
         raise ModelError(f"{name} is a file; give the directory that holds config.json and model.safetensors")
-    from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
+    import transformers
 
     try:
-        config = AutoConfig.from_pretrained(place, trust_remote_code=trust)
-        _check_head(name, config)
-        tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=trust)
+        config = transformers.AutoConfig.from_pretrained(place, trust_remote_code=trust)
+        head = choose_head(config.architectures or (), config)
+        processor = _auto(_processor_class(inputs)).from_pretrained(place, trust_remote_code=trust)
         with quiet():
-            network, report = AutoModelForSequenceClassification.from_pretrained(
+            network, report = _auto(head.card.auto_class).from_pretrained(
                 place, config=config, trust_remote_code=trust, use_safetensors=True, output_loading_info=True
             )
     except (OSError, ValueError, KeyError, ImportError) as problem:
-        raise ModelError(f"cannot load {name!r}: {_first_line(problem)} {_hint(name, path)}") from problem
+        raise ModelError(f"cannot load {name!r}: {first_line(problem)} {_hint(name, path)}") from problem
     if report["missing_keys"]:
         missing = ", ".join(sorted(report["missing_keys"])[:3])
-        raise ModelError(f"the weights of {name!r} lack {missing}: it was not trained as a text classifier")
-    return network.to(device).eval(), tokenizer
+        raise ModelError(f"the weights of {name!r} lack {missing}: it was not trained as a {head.card.architecture}")
+    return network.to(device).eval(), processor
+
+
+def _auto(name: str) -> type[AutoClass]:
+    import transformers
+
+    loader: type[AutoClass] = getattr(transformers, name)
+    return loader
+
+
+def _processor_class(inputs: str | None) -> str:
+    """What loads a tokenizer or the like: as the named reader says, or the first of the registered ones."""
+    return READERS.card(inputs).processor if inputs is not None else READERS.cards()[0].processor
 
 
 def _read_embedded(device: torch.device) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     from transformers import PreTrainedTokenizerFast
 
-    from didact.models.native import NativeBert
+    from didact.models.native import NativeBertForSequenceClassification
 
-    network = NativeBert.from_pretrained(embedded_path())
+    network = NativeBertForSequenceClassification.from_pretrained(embedded_path())
     network.name_or_path = "didact/sentiment (embedded)"
     return cast("PreTrainedModel", network.to(device)), PreTrainedTokenizerFast.from_pretrained(embedded_path())
-
-
-def _check_head(name: str, config: Any) -> None:
-    named = config.architectures or []
-    if named and not any("SequenceClassification" in architecture for architecture in named):
-        raise ModelError(f"{name!r} is a {named[0]}, not a text classifier (...ForSequenceClassification)")
-
-
-def _first_line(problem: BaseException) -> str:
-    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-    return (lines[0] if lines else type(problem).__name__)[:200]
 
 
 def _hint(name: str, path: Path) -> str:
     if path.is_dir():
         return "(weights must be safetensors)"
-    return f"({name!r} is not a directory here, so it was asked for at the Hub; 'default' is the embedded model)"
+    return f"({name!r} is not a directory here, so it was looked for at the Hub; 'default' is the embedded model)"
 
 
-def _from_pipeline(pipeline: Any) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def _from_pipeline(pipeline: Pipeline) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     if pipeline.task != "text-classification":
         raise ModelError(f"the pipeline's task is {pipeline.task!r}; only 'text-classification' can be explained")
     if pipeline.tokenizer is None:
@@ -177,36 +181,16 @@ def _check(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None
         raise ModelError(f"the second part of (model, tokenizer) must be a tokenizer, got {type(tokenizer).__name__}")
     if not tokenizer.is_fast:
         raise ModelError(
-            f"{type(tokenizer).__name__} is not a fast tokenizer, so it does not say which characters a token stands "
+            f"{type(tokenizer).__name__} is not a fast tokenizer, so it does not show which characters a token stands "
             "for; load one with AutoTokenizer.from_pretrained(..., use_fast=True)"
         )
     if network.config.is_encoder_decoder:
         raise ModelError(f"{type(network).__name__} is an encoder-decoder; only encoders and decoders can be explained")
-    if "SequenceClassification" not in type(network).__name__:
-        raise ModelError(f"{type(network).__name__} is not a text classifier (...ForSequenceClassification)")
 
 
-def _guess_inputs(network: PreTrainedModel) -> Inputs:
-    labels = " ".join(str(label).lower() for label in (network.config.id2label or {}).values())
-    return "pair" if any(word in labels for word in _PAIR_LABELS) else "text"
-
-
-def _device(asked: str | None) -> torch.device:
-    if asked is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(asked)
-    except RuntimeError:
-        raise ModelError(f"unknown device {asked!r}; allowed: 'cpu', 'cuda', 'cuda:0', ...") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ModelError("device 'cuda' was asked for, but no CUDA device is available here; use device='cpu'")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ModelError(f"device {asked!r} does not exist; there are {torch.cuda.device_count()} CUDA devices")
-    return device
-
-
-def _stays(network: PreTrainedModel, asked: str | None) -> None:
-    if asked is not None and _device(asked).type != network.device.type:
+def _stays(network: PreTrainedModel, device: str | None) -> None:
+    if device is not None and choose_device(device).type != network.device.type:
         raise ModelError(
-            f"the model is on {network.device} and is never moved; move it with model.to({asked!r}) or leave device out"
+            f"the model is on {network.device} and is never moved; move it with model.to({device!r}) or leave device "
+            "out"
         )

@@ -1,7 +1,7 @@
 """The embedded model's network in plain torch.
 
 Transformers' own BERT gives the same numbers, to which the tests hold this one, but importing it takes longer than
-everything else between a command and its first answer. Modules and weights bear the names they have there.
+everything else between a command and its first result. Modules and weights bear the names they have there.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Protocol, cast
 
 import torch
 from safetensors.torch import load_file
@@ -20,18 +20,33 @@ from transformers import PreTrainedConfig
 from didact.models.attention import attend, is_observed
 
 
-class NativeBert(nn.Module):
-    """A BERT classifier that takes what Transformers' does and answers with ``.logits``."""
+class BertSizes(Protocol):
+    """What of a BERT's configuration shapes its modules."""
 
-    def __init__(self, config: Any) -> None:
+    hidden_size: int
+    intermediate_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    vocab_size: int
+    max_position_embeddings: int
+    type_vocab_size: int
+    pad_token_id: int
+    layer_norm_eps: float
+
+
+class NativeBertForSequenceClassification(nn.Module):
+    """A BERT classifier that takes what Transformers' does and returns ``.logits``."""
+
+    def __init__(self, config: PreTrainedConfig) -> None:
         super().__init__()
         self.config = config
         self.name_or_path = ""
-        self.bert = _Bert(config)
-        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+        sizes = cast("BertSizes", config)
+        self.bert = _Bert(sizes)
+        self.classifier = nn.Linear(sizes.hidden_size, config.num_labels)
 
     @classmethod
-    def from_pretrained(cls, folder: Path) -> NativeBert:
+    def from_pretrained(cls, folder: Path) -> NativeBertForSequenceClassification:
         """Read config.json and model.safetensors; weights become float32."""
         config = PreTrainedConfig.from_dict(json.loads((folder / "config.json").read_text(encoding="utf-8")))
         network = cls(config)
@@ -47,15 +62,8 @@ class NativeBert(nn.Module):
         inputs_embeds: Tensor | None = None,
     ) -> SimpleNamespace:
         """Logits for token ids or embeddings, both (batch, tokens, ...)."""
-        hidden = self.bert.embeddings(input_ids, token_type_ids, position_ids, inputs_embeds)
-        mask = None
-        if attention_mask is not None and not bool(attention_mask.all()):
-            lowest = torch.finfo(hidden.dtype).min
-            mask = hidden.new_zeros(attention_mask.shape).masked_fill(attention_mask == 0, lowest)[:, None, None]
-        for layer in self.bert.encoder.layer:
-            hidden = layer(hidden, mask)
-        pooled = self.bert.pooler.activation(self.bert.pooler.dense(hidden[:, 0]))
-        return SimpleNamespace(logits=self.classifier(pooled))
+        hidden = self.bert(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds).last_hidden_state
+        return SimpleNamespace(logits=self.classifier(self.bert.pooler(hidden)))
 
     @property
     def base_model(self) -> nn.Module:
@@ -74,8 +82,7 @@ class NativeBert(nn.Module):
 
     def get_input_embeddings(self) -> nn.Module:
         """The table of word embeddings."""
-        found: nn.Module = self.bert.embeddings.word_embeddings
-        return found
+        return self.bert.embeddings.word_embeddings
 
     def _can_set_attn_implementation(self) -> bool:
         return True
@@ -85,18 +92,49 @@ class NativeBert(nn.Module):
 
 
 class _Bert(nn.Module):
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: BertSizes) -> None:
         super().__init__()
         self.embeddings = _Embeddings(config)
-        self.encoder: Any = nn.Module()
-        self.encoder.layer = nn.ModuleList(_Layer(config) for _ in range(config.num_hidden_layers))
-        self.pooler: Any = nn.Module()
-        self.pooler.dense = nn.Linear(config.hidden_size, config.hidden_size)
-        self.pooler.activation = nn.Tanh()
+        self.encoder = _Encoder(config)
+        self.pooler = _Pooler(config)
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+    ) -> SimpleNamespace:
+        hidden: Tensor = self.embeddings(input_ids, token_type_ids, position_ids, inputs_embeds)
+        mask = None
+        if attention_mask is not None and not bool(attention_mask.all()):
+            lowest = torch.finfo(hidden.dtype).min
+            mask = hidden.new_zeros(attention_mask.shape).masked_fill(attention_mask == 0, lowest)[:, None, None]
+        for layer in self.encoder.layer:
+            hidden = layer(hidden, mask)
+        return SimpleNamespace(last_hidden_state=hidden)
+
+
+class _Encoder(nn.Module):
+    def __init__(self, config: BertSizes) -> None:
+        super().__init__()
+        self.layer = nn.ModuleList(_Layer(config) for _ in range(config.num_hidden_layers))
+
+
+class _Pooler(nn.Module):
+    def __init__(self, config: BertSizes) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.activation = nn.Tanh()
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        pooled: Tensor = self.activation(self.dense(hidden[:, 0]))
+        return pooled
 
 
 class _Embeddings(nn.Module):
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: BertSizes) -> None:
         super().__init__()
         size = config.hidden_size
         self.word_embeddings = nn.Embedding(config.vocab_size, size, padding_idx=config.pad_token_id)
@@ -116,46 +154,69 @@ class _Embeddings(nn.Module):
             position_ids = torch.arange(words.shape[1], device=words.device)[None]
         types = torch.zeros_like(position_ids) if token_type_ids is None else token_type_ids
         summed = words + self.position_embeddings(position_ids) + self.token_type_embeddings(types)
-        found: Tensor = self.LayerNorm(summed)
-        return found
+        normed: Tensor = self.LayerNorm(summed)
+        return normed
 
 
 class _Layer(nn.Module):
     """Attention and feed-forward block, each followed by the residual connection and a norm."""
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: BertSizes) -> None:
         super().__init__()
-        size, inner, eps = config.hidden_size, config.intermediate_size, config.layer_norm_eps
-        self.attention: Any = nn.Module()
-        self.attention.self = nn.Module()
-        self.attention.self.num_attention_heads = config.num_attention_heads
-        for name in ("query", "key", "value"):
-            setattr(self.attention.self, name, nn.Linear(size, size))
-        self.attention.output = _sum_and_norm(size, size, eps)
-        self.intermediate: Any = nn.Module()
-        self.intermediate.dense = nn.Linear(size, inner)
-        self.intermediate.intermediate_act_fn = nn.GELU()
-        self.output: Any = _sum_and_norm(inner, size, eps)
+        self.attention = _Attention(config)
+        self.intermediate = _Intermediate(config)
+        self.output = _SumAndNorm(config.intermediate_size, config)
 
     def forward(self, hidden: Tensor, mask: Tensor | None) -> Tensor:
-        attended = self.attention.output.dense(self._attend(hidden, mask))
-        block = self.attention.output.LayerNorm(attended + hidden)
-        inner = self.intermediate.intermediate_act_fn(self.intermediate.dense(block))
-        found: Tensor = self.output.LayerNorm(self.output.dense(inner) + block)
-        return found
+        block = self.attention(hidden, mask)
+        summed: Tensor = self.output(self.intermediate(block), block)
+        return summed
 
-    def _attend(self, hidden: Tensor, mask: Tensor | None) -> Tensor:
-        own: Any = self.attention.self
-        split = (*hidden.shape[:2], own.num_attention_heads, -1)
-        q, k, v = (getattr(own, name)(hidden).view(split).transpose(1, 2) for name in ("query", "key", "value"))
+
+class _Attention(nn.Module):
+    def __init__(self, config: BertSizes) -> None:
+        super().__init__()
+        self.self = _SelfAttention(config)
+        self.output = _SumAndNorm(config.hidden_size, config)
+
+    def forward(self, hidden: Tensor, mask: Tensor | None) -> Tensor:
+        block: Tensor = self.output(self.self(hidden, mask), hidden)
+        return block
+
+
+class _SelfAttention(nn.Module):
+    def __init__(self, config: BertSizes) -> None:
+        super().__init__()
+        size = config.hidden_size
+        self.num_attention_heads = config.num_attention_heads
+        self.query, self.key, self.value = (nn.Linear(size, size) for _ in range(3))
+
+    def forward(self, hidden: Tensor, mask: Tensor | None) -> Tensor:
+        split = (*hidden.shape[:2], self.num_attention_heads, -1)
+        projected = (linear(hidden) for linear in (self.query, self.key, self.value))
+        q, k, v = (vectors.view(split).transpose(1, 2) for vectors in projected)
         if is_observed():
             return attend(self, q, k, v, mask)[0].flatten(2)
         return functional.scaled_dot_product_attention(q, k, v, mask).transpose(1, 2).flatten(2)
 
 
-def _sum_and_norm(inner: int, size: int, eps: float) -> nn.Module:
-    part: Any = nn.Module()
-    part.dense = nn.Linear(inner, size)
-    part.LayerNorm = nn.LayerNorm(size, eps=eps)
-    found: nn.Module = part
-    return found
+class _Intermediate(nn.Module):
+    def __init__(self, config: BertSizes) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.intermediate_size)
+        self.intermediate_act_fn = nn.GELU()
+
+    def forward(self, block: Tensor) -> Tensor:
+        inner: Tensor = self.intermediate_act_fn(self.dense(block))
+        return inner
+
+
+class _SumAndNorm(nn.Module):
+    def __init__(self, inner: int, config: BertSizes) -> None:
+        super().__init__()
+        self.dense = nn.Linear(inner, config.hidden_size)
+        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+
+    def forward(self, inner: Tensor, residual: Tensor) -> Tensor:
+        summed: Tensor = self.LayerNorm(self.dense(inner) + residual)
+        return summed

@@ -1,4 +1,4 @@
-"""The token ids that masking and padding need, as one tokenizer and model name them."""
+"""The token ids that masking and padding need, as a tokenizer and its model name them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class SpecialTokens:
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -> None:
         self.tokenizer = tokenizer
-        self.owner = str(model.name_or_path or type(model).__name__)
+        self.owner = str(getattr(model, "name_or_path", "") or type(model).__name__)
         self.pad_id = _first(getattr(model.config, "pad_token_id", None), tokenizer.pad_token_id)
         # What an empty input consists of where the tokenizer adds no special tokens of its own.
         self.filler_id = _first(tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.unk_token_id)
@@ -46,10 +46,10 @@ class SpecialTokens:
             )
         token = str(operator.token)
         named = {"unk": self.tokenizer.unk_token_id, "pad": self.tokenizer.pad_token_id}.get(token)
-        found = named if named is not None else self.tokenizer.convert_tokens_to_ids(token)
-        if found is None or (found == self.tokenizer.unk_token_id and token not in ("unk", self.tokenizer.unk_token)):
+        index = named if named is not None else self.tokenizer.convert_tokens_to_ids(token)
+        if index is None or (index == self.tokenizer.unk_token_id and token not in ("unk", self.tokenizer.unk_token)):
             raise ParameterError(f"{token!r} is not one token of {self.owner}'s vocabulary; give one that is, or 'unk'")
-        return int(found)  # type: ignore[arg-type] # one token gives one id
+        return int(index)  # type: ignore[arg-type] # one token gives one id
 
     def _mask_id(self) -> int:
         if self.tokenizer.mask_token_id is None:
@@ -60,4 +60,4 @@ class SpecialTokens:
 
 
 def _first(*ids: int | None) -> int:
-    return next((int(found) for found in ids if found is not None), 0)
+    return next((int(index) for index in ids if index is not None), 0)

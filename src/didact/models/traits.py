@@ -1,20 +1,22 @@
-"""What a model tolerates, found out by trying it once instead of keeping a list of architectures."""
+"""What a network tolerates, tried once instead of keeping a list of architectures."""
 
 from __future__ import annotations
 
 import inspect
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
+from didact.errors import CapabilityError
 from didact.models import precision
 from didact.models.attention import goes_through_interface
+from didact.models.batch import Inputs
 from didact.models.eval_mode import quiet
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+from didact.models.readers.base import AnyReader
 
 _TOLERANCE = 1e-5
 
@@ -27,9 +29,10 @@ class Traits:
         position_offset: first position id to pass so that nothing changes; None when a token taken out, with the
             positions of the others kept, is not the same as a token hidden from attention.
         batches: whether several rows may go through at once.
-        shows_attention: whether its attention maps can be seen.
+        shows_attention: whether its attention maps can be observed.
         takes_embeddings: whether ``inputs_embeds`` reproduces the plain pass.
-        pads_embeddings: whether right-padded embeddings do too; if not, the model reads its last position.
+        pads_embeddings: whether right-padded embeddings do too.
+        reads_last: whether they are accepted and change the outputs: the network reads its last position.
     """
 
     position_offset: int | None
@@ -37,81 +40,116 @@ class Traits:
     shows_attention: bool
     takes_embeddings: bool
     pads_embeddings: bool
+    reads_last: bool
 
     @property
-    def reads_last(self) -> bool:
-        """Whether the classifier reads the last position rather than the first."""
-        return self.takes_embeddings and not self.pads_embeddings
+    def must_delete(self) -> bool:
+        """Whether it reads its last position, which hiding from attention does not take out, and takes no positions."""
+        return self.position_offset is None and self.reads_last
 
 
-def find_traits(model: PreTrainedModel, inputs: dict[str, Tensor]) -> Traits:
-    """Try the model on one short encoded text (batch of one, no padding)."""
+def find_traits(network: nn.Module, reader: AnyReader, outputs: Callable[[object], Tensor]) -> Traits:
+    """Try the network on one small example (a batch of one, no padding).
+
+    Args:
+        network: in evaluation mode.
+        reader: feeds it.
+        outputs: what matters of its result, rows first.
+    """
+    trial = _Trial(network, reader, outputs)
     with quiet(), torch.inference_mode():
-        plain = model(**inputs).logits
-        takes = _agrees(model, plain, _embedded(model, inputs))
+        vectors = trial.vectors()
+        takes = vectors is not None and trial.agrees(trial.plain, reader.embedded(trial.codes, vectors))
+        padded = trial.padding_gap(vectors) if vectors is not None and takes else math.inf
         return Traits(
-            position_offset=_position_offset(model, plain, inputs),
-            batches=_agrees(model, plain.expand(2, -1), {k: v.expand(2, -1) for k, v in inputs.items()}),
-            shows_attention=_shows_attention(model, inputs),
+            position_offset=_position_offset(trial),
+            batches=trial.agrees(torch.cat([trial.plain] * 2), reader.whole(trial.codes * 2)),
+            shows_attention=_shows_attention(trial),
             takes_embeddings=takes,
-            pads_embeddings=takes and _agrees(model, plain, _padded(_embedded(model, inputs))),
+            pads_embeddings=padded <= _TOLERANCE,
+            reads_last=_TOLERANCE < padded < math.inf,
         )
 
 
-def _position_offset(model: PreTrainedModel, plain: Tensor, inputs: dict[str, Tensor]) -> int | None:
-    if "position_ids" not in inspect.signature(model.forward).parameters or _is_local(model.config):
+class _Trial:
+    """One small example, its plain outputs, and other ways to the same outputs."""
+
+    def __init__(self, network: nn.Module, reader: AnyReader, outputs: Callable[[object], Tensor]) -> None:
+        self.network = network
+        self.reader = reader
+        self.outputs = outputs
+        self.codes = reader.encode([reader.probe()])
+        self.inputs = reader.whole(self.codes)
+        with quiet(), torch.inference_mode():
+            self.plain = outputs(network(**self.inputs))
+
+    def vectors(self) -> Tensor | None:
+        """The example's embeddings, (1, positions, dim); None where the reader shows none."""
+        try:
+            return self.reader.vectors(self.codes)[0][None]
+        except (CapabilityError, NotImplementedError):
+            return None
+
+    def padding_gap(self, vectors: Tensor) -> float:
+        """What two positions of padding change; infinite where a row cannot be padded."""
+        try:
+            inputs = self.reader.embedded(self.codes, functional.pad(vectors, (0, 0, 0, 2)))
+        except (ValueError, RuntimeError):
+            return math.inf
+        return self.gap(self.plain, inputs)
+
+    def agrees(self, plain: Tensor, inputs: Inputs) -> bool:
+        """Whether these inputs give these outputs."""
+        return self.gap(plain, inputs) <= _TOLERANCE
+
+    def gap(self, plain: Tensor, inputs: Inputs) -> float:
+        """Largest difference to plain outputs, relative to their size; infinite when the network refuses the call."""
+        try:
+            outputs = self.outputs(self.network(**inputs))
+        except (TypeError, ValueError, IndexError, RuntimeError, NotImplementedError):
+            return math.inf
+        floor = 16 * precision.step(plain.dtype, plain.device) / _TOLERANCE  # half precision cannot agree to 1e-5
+        return float((outputs - plain).abs().max() / (plain.abs().max() + 1) / max(1.0, floor))
+
+
+def _position_offset(trial: _Trial) -> int | None:
+    config = getattr(trial.network, "config", None)
+    if "position_ids" not in inspect.signature(trial.network.forward).parameters or _is_local(config):
         return None
-    pad = getattr(model.config, "pad_token_id", None)
-    steps = torch.arange(inputs["input_ids"].shape[1], device=plain.device)[None]
+    pad = getattr(config, "pad_token_id", None)
+    steps = torch.arange(len(trial.codes[0]), device=trial.plain.device)[None]
     gaps = {
-        offset: _gap(model, plain, {**inputs, "position_ids": steps + offset})
+        offset: trial.gap(trial.plain, {**trial.inputs, "position_ids": steps + offset})
         for offset in (0, *([pad + 1] if pad is not None else []))
     }
     best = min(gaps, key=gaps.__getitem__)
-    return best if gaps[best] <= _TOLERANCE and _drops(model, inputs, steps + best) else None
+    return best if gaps[best] <= _TOLERANCE and _drops(trial, steps + best) else None
 
 
-def _drops(model: PreTrainedModel, inputs: dict[str, Tensor], positions: Tensor) -> bool:
-    """Whether taking out the second token equals hiding it from attention."""
+def _drops(trial: _Trial, positions: Tensor) -> bool:
+    """Whether taking out the second position equals hiding it from attention."""
+    inputs = trial.inputs
+    if "attention_mask" not in inputs:
+        return False
     seen = inputs["attention_mask"].clone()
     seen[0, 1] = 0
-    hidden = model(**{**inputs, "attention_mask": seen}).logits
+    hidden = trial.outputs(trial.network(**{**inputs, "attention_mask": seen}))
     left = seen[0].bool()
-    shorter = {name: value[:, left] for name, value in (inputs | {"position_ids": positions}).items()}
-    return _agrees(model, hidden, shorter)
+    return trial.agrees(
+        hidden, {name: value[:, left] for name, value in (inputs | {"position_ids": positions}).items()}
+    )
 
 
-def _shows_attention(model: PreTrainedModel, inputs: dict[str, Tensor]) -> bool:
-    if goes_through_interface(model):
+def _shows_attention(trial: _Trial) -> bool:
+    if goes_through_interface(trial.network):
         return True
-    seen = model(**inputs, output_attentions=True).attentions
-    return bool(seen) and seen[0].shape[-1] == inputs["input_ids"].shape[1]
+    taken = inspect.signature(trial.network.forward).parameters
+    if "output_attentions" not in taken and all(own.kind != own.VAR_KEYWORD for own in taken.values()):
+        return False
+    seen = getattr(trial.network(**trial.inputs, output_attentions=True), "attentions", None)
+    return bool(seen) and seen[0].shape[-1] == len(trial.codes[0])
 
 
-def _is_local(config: Any) -> bool:
+def _is_local(config: object) -> bool:
     windows = ("sliding_window", "local_attention", "attention_window")
     return any(getattr(config, name, None) for name in windows)
-
-
-def _embedded(model: PreTrainedModel, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-    rest = {name: value for name, value in inputs.items() if name != "input_ids"}
-    return {**rest, "inputs_embeds": model.get_input_embeddings()(inputs["input_ids"])}
-
-
-def _padded(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-    pad = torch.nn.functional.pad
-    return {k: pad(v, (0, 0, 0, 2)) if v.ndim == 3 else pad(v, (0, 2)) for k, v in inputs.items()}
-
-
-def _agrees(model: PreTrainedModel, plain: Tensor, inputs: dict[str, Tensor]) -> bool:
-    return _gap(model, plain, inputs) <= _TOLERANCE
-
-
-def _gap(model: PreTrainedModel, plain: Tensor, inputs: dict[str, Tensor]) -> float:
-    """Largest difference to the plain logits, relative to their size; infinite when the model refuses the call."""
-    try:
-        logits = model(**inputs).logits
-    except (TypeError, ValueError, IndexError, RuntimeError, NotImplementedError):
-        return float("inf")
-    floor = 16 * precision.step(plain.dtype, plain.device) / _TOLERANCE  # half precision cannot agree to 1e-5
-    return float((logits - plain).abs().max() / (plain.abs().max() + 1) / max(1.0, floor))

@@ -1,6 +1,6 @@
-"""What a simulation says: gains over no hints with intervals, ranks, and whether settings agree.
+"""What a simulation shows: gains over no hints with intervals, ranks, and whether settings agree.
 
-A gain's interval comes from resampling subsets and exam texts in pairs (``didact.stats.crossed``). Within one setting
+A gain's interval comes from resampling subsets and test texts in pairs (``didact.stats.crossed``). Within one setting
 (student, channel, size) p-values are corrected by Holm over all methods, controls included.
 """
 
@@ -11,7 +11,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
@@ -46,10 +45,10 @@ class Gain:
     Attributes:
         student: its label.
         channel: how hints reached it.
-        size: number of lessons.
+        size: number of training texts.
         method: whose hints; "none" has no gain.
         control: whether the hints explain nothing.
-        score: mean over subsets and exam texts; of "none" too.
+        score: mean over subsets and test texts; of "none" too.
         score_low: lower end of its 95 % interval.
         score_high: upper end.
         gain: mean difference from "none" in pairs; above 0 is better, also where the score is an error.
@@ -58,8 +57,8 @@ class Gain:
         p: two-sided.
         adjusted: the same after Holm's correction over the methods of the setting.
         normalised: the gain as a share of what "none" leaves to be gained; NaN for errors.
-        subsets: students that count, on both sides.
-        dropped: students that diverged, on either side.
+        subsets: pairs of students that count.
+        dropped: pairs of which a student failed.
     """
 
     student: str
@@ -92,7 +91,7 @@ class Gain:
 
 @dataclass(frozen=True)
 class RankingAgreement:
-    """Kendall's tau between the rankings that two settings give, with its 95 % interval."""
+    """Kendall's tau between the rankings in two settings, with its 95 % interval."""
 
     first: Setting
     second: Setting
@@ -104,7 +103,7 @@ class RankingAgreement:
 
 @dataclass(frozen=True)
 class SimulabilityGains:
-    """All that is said.
+    """Gains, ranks and agreements of a simulation.
 
     Attributes:
         metric: what a score is.
@@ -112,7 +111,7 @@ class SimulabilityGains:
         ranks: average rank of "none" and of the methods that are no controls, over the settings in which all of them
             have a score; 1 is best.
         agreements: of every two settings.
-        diverged: how many students were left out.
+        diverged: how many students failed and were left out.
     """
 
     metric: str
@@ -123,50 +122,51 @@ class SimulabilityGains:
 
     def of(self, setting: Setting) -> list[Gain]:
         """The gains of one setting."""
-        return [one for one in self.gains if one.setting == setting]
+        return [gain for gain in self.gains if gain.setting == setting]
 
     @property
     def settings(self) -> list[Setting]:
         """All settings, in order."""
-        return list(dict.fromkeys(one.setting for one in self.gains))
+        return list(dict.fromkeys(gain.setting for gain in self.gains))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain JSON values; NaN is None."""
         return {
             "metric": self.metric,
-            "gains": [_plain(dataclasses.asdict(one)) for one in self.gains],
+            "gains": [_plain(dataclasses.asdict(gain)) for gain in self.gains],
             "ranks": _plain(dict(self.ranks)),
             "agreements": [
-                {"first": vars(one.first), "second": vars(one.second)}
-                | _plain({name: getattr(one, name) for name in ("tau", "low", "high", "methods")})
-                for one in self.agreements
+                {"first": vars(agreement.first), "second": vars(agreement.second)}
+                | _plain({name: getattr(agreement, name) for name in ("tau", "low", "high", "methods")})
+                for agreement in self.agreements
             ],
             "diverged": self.diverged,
         }
 
 
-def judge(simulation: Simulation, metric: str = "", *, seed: int = 0) -> SimulabilityGains:
+def compute_gains(simulation: Simulation, metric: str = "", *, seed: int = 0) -> SimulabilityGains:
     """Gains, ranks and agreements.
 
     Args:
-        simulation: what the students answered.
+        simulation: scores of all students.
         metric: "pearson" or "rmse" where numbers were imitated; the simulation's own when empty.
         seed: of the resampling.
     """
     name = metric or simulation.metric
-    found = scores(simulation, name)
-    # A run that was stopped may have taught some settings' students without hints only.
-    tables = {setting: table for setting, table in found.items() if table.keys() - {NONE}}
+    # A run that was stopped may have only students without hints in some settings.
+    tables = {setting: table for setting, table in scores(simulation, name).items() if table.keys() - {NONE}}
     gains = tuple(gain for setting, table in tables.items() for gain in _gains(simulation, setting, table, name, seed))
-    real = {one for one in simulation.methods if one not in simulation.controls}
+    real = {method for method in simulation.methods if method not in simulation.controls}
     means = {
-        str(setting): {one.method: one.score for one in gains if one.setting == setting and one.method in {NONE, *real}}
+        str(setting): {
+            gain.method: gain.score for gain in gains if gain.setting == setting and gain.method in {NONE, *real}
+        }
         for setting in tables
     }
     means = {setting: row for setting, row in means.items() if np.isfinite(list(row.values())).all()}
     agreements = tuple(_agreement(tables, pair, sorted(real), seed) for pair in combinations(tables, 2))
     ranks = average_ranks(means, higher_is_better=name not in ERRORS)
-    return SimulabilityGains(name, gains, ranks, agreements, len(simulation.troubles))
+    return SimulabilityGains(name, gains, ranks, agreements, len(simulation.failures))
 
 
 def scores(simulation: Simulation, metric: str) -> dict[Setting, dict[str, Floats]]:
@@ -190,7 +190,7 @@ def _gains(simulation: Simulation, setting: Setting, table: Mapping[str, Floats]
     own = crossed_interval(none, seed=seed)
     ends = _ends(own, metric)
     where = (setting.student, setting.channel, setting.size)
-    found = [Gain(*where, NONE, False, *ends, nan, nan, nan, nan, nan, nan, own.subsets, own.dropped)]
+    rows = [Gain(*where, NONE, False, *ends, nan, nan, nan, nan, nan, nan, own.subsets, own.dropped)]
     methods = [name for name in table if name != NONE]
     gains = [crossed_gain(sign * table[name], sign * none, seed=seed) for name in methods]
     adjusted = holm([gain.p for gain in gains]).tolist() if gains else []
@@ -198,8 +198,8 @@ def _gains(simulation: Simulation, setting: Setting, table: Mapping[str, Floats]
         score = crossed_interval(table[name], seed=seed)
         share = nan if metric in ERRORS else normalised_gain(gain.mean, own.mean)
         numbers = (*_ends(score, metric), gain.mean, gain.low, gain.high, gain.p, p, share)
-        found.append(Gain(*where, name, name in simulation.controls, *numbers, gain.subsets, gain.dropped))
-    return found
+        rows.append(Gain(*where, name, name in simulation.controls, *numbers, gain.subsets, gain.dropped))
+    return rows
 
 
 def _ends(score: Crossed, metric: str) -> tuple[float, float, float]:
@@ -212,10 +212,10 @@ def _ends(score: Crossed, metric: str) -> tuple[float, float, float]:
 def _agreement(
     tables: Mapping[Setting, Mapping[str, Floats]], pair: tuple[Setting, Setting], methods: Sequence[str], seed: int
 ) -> RankingAgreement:
-    first, second = ({name: tables[one][name] for name in methods if name in tables[one]} for one in pair)
-    found = tau_interval(first, second, same_items=True, seed=seed)
-    return RankingAgreement(*pair, found.value, found.low, found.high, found.methods)
+    first, second = ({name: tables[setting][name] for name in methods if name in tables[setting]} for setting in pair)
+    tau = tau_interval(first, second, same_items=True, seed=seed)
+    return RankingAgreement(*pair, tau.value, tau.low, tau.high, tau.methods)
 
 
-def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(row: Mapping[str, object]) -> dict[str, object]:
     return {name: None if isinstance(value, float) and not np.isfinite(value) else value for name, value in row.items()}

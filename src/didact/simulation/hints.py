@@ -25,25 +25,26 @@ Link = tuple[Span, Span]
 
 @dataclass(frozen=True)
 class HintFormat:
-    """What of an explanation is told to a student; every method is told in the same format.
+    """How much of an explanation a student sees; the hints of all methods have the same format.
 
     "top" is a set: the ``share`` of the units with the largest scores, rounded up and so at least one, all of the same
-    weight. Each method then says equally much. Units tied at the cut are drawn by lot (of the text, so it is the same
-    lot everywhere): their order would be a message of its own. A human rationale is the whole set that people marked.
+    weight. Each method then transmits equally much. Units tied at the cut are drawn by lot (of the text, so it is the
+    same lot everywhere): their order would be information of its own. A human rationale is the whole set that people
+    marked.
 
     "dense" is a distribution: the positive part of the scores, divided by its sum. ``bits`` rounds it to 2 ** bits
     levels from zero to its largest weight and divides by the sum again. One bit is the set of the units with at least
     half of the largest weight; each further bit more than halves the error of rounding, and None leaves the weights
     as they are.
 
-    The weights of a hint add up to one, or are all zero where there is nothing to tell: all scores zero, for "dense"
+    The weights of a hint add up to one, or are all zero where the explanation is empty: all scores zero, for "dense"
     none positive.
 
     Args:
         kind: "top" or "dense".
         share: of the units, for "top".
         bits: per unit, for "dense"; None does not round.
-        absolute: take scores without their sign: evidence against the prediction is told as well.
+        absolute: take scores without their sign: evidence against the prediction is included.
 
     Example:
         >>> HintFormat(share=0.2).hint(explanation)  # doctest: +SKIP
@@ -65,7 +66,7 @@ class HintFormat:
             raise ParameterError("bits round a dense hint; a top set is one bit per unit already: give kind='dense'")
 
     def hint(self, explanation: Explanation) -> Hint:
-        """What is told of one explanation."""
+        """The hint of one explanation."""
         scores = np.abs(explanation.array) if self.absolute else explanation.array
         if not scores.any():
             weights = np.zeros(len(scores))
@@ -79,14 +80,14 @@ class HintFormat:
         return Hint(explanation.units.spans, weights)
 
     def hints(self, explanations: Sequence[Explanation]) -> list[Hint]:
-        """What is told of each, in order."""
+        """One hint per explanation."""
         return [self.hint(explanation) for explanation in explanations]
 
 
 def linked(example: Example, links: Sequence[Link]) -> Hint:
     """A hint of phrases that mean the same, for questions: the links, and the set of all words in any of them.
 
-    The set is what channels are told that know of single places only.
+    The set is for channels that do not use links.
     """
     spans = tuple(span for field, text in enumerate(example.texts) for span in word_spans(text, field))
     phrases = tuple(phrase for link in links for phrase in link)
@@ -95,7 +96,7 @@ def linked(example: Example, links: Sequence[Link]) -> Hint:
 
 
 def size_in_bits(hint: Hint) -> float:
-    """How much a hint tells: bits to say which unit has which weight, to someone who knows the weights' counts.
+    """Information in a hint: bits that encode which unit has which weight, given how often each weight occurs.
 
     The logarithm of the number of ways to deal the weights out over the units: log2 of n choose k for a set of k of n
     units, at most ``bits`` per unit for a rounded hint, nothing where all weights are equal. Where all of n weights
@@ -116,16 +117,16 @@ def overlap(hints: Mapping[str, Sequence[Hint]]) -> tuple[list[str], Floats]:
         hints: one list per method, all of the same texts in the same order; units may differ.
 
     Returns:
-        The names and the matrix of means over the texts of which both methods say something; NaN where there is none.
+        The names and the matrix of means over the texts for which both methods have hints; NaN where there is none.
     """
     names = list(hints)
-    if len({len(told) for told in hints.values()}) > 1:
-        counts = ", ".join(f"{name} {len(told)}" for name, told in hints.items())
+    if len({len(own) for own in hints.values()}) > 1:
+        counts = ", ".join(f"{name} {len(own)}" for name, own in hints.items())
         raise InputError(f"hints of the same texts are compared, but their numbers differ: {counts}")
     matrix = np.full((len(names), len(names)), np.nan)
-    for row, one in enumerate(names):
-        for column, other in enumerate(names[: row + 1]):
-            shares = [_common(a, b) for a, b in zip(hints[one], hints[other], strict=True)]
+    for row, first in enumerate(names):
+        for column, second in enumerate(names[: row + 1]):
+            shares = [_common(a, b) for a, b in zip(hints[first], hints[second], strict=True)]
             defined = [share for share in shares if share is not None]
             if defined:
                 matrix[row, column] = matrix[column, row] = math.fsum(defined) / len(defined)
@@ -162,8 +163,8 @@ def highest(scores: Floats, size: int, example: Example) -> NDArray[np.bool_]:
     return members
 
 
-def _common(one: Hint, other: Hint) -> float | None:
-    a, b = _marked(one), _marked(other)
+def _common(first: Hint, second: Hint) -> float | None:
+    a, b = _marked(first), _marked(second)
     if not a or not b:
         return None
     touching = overlap_matrix(a, b)

@@ -1,6 +1,6 @@
-"""How near a student's answers come to the teacher's: one number per exam item, and two figures over all of them.
+"""How near a student's answers come to the teacher's: one number per test item, and two figures over all of them.
 
->>> answer_f1("the Eiffel Tower", "Eiffel tower in Paris")  # 2 words in common, of 2 given and 4 wanted
+>>> answer_f1("the Eiffel Tower", "Eiffel tower in Paris")  # 2 words in common, of 2 and 4
 0.6666666666666666
 >>> exact_match("The Eiffel Tower!", "eiffel tower")
 1.0
@@ -18,77 +18,76 @@ from numpy.typing import ArrayLike, NDArray
 
 from didact.errors import InputError, ParameterError
 from didact.registry import unknown
-from didact.students.base import Lesson, Task
-from didact.types import Floats, Span
+from didact.students.base import LabelledExample
+from didact.types import AnswerKind, Floats, Span
 
-METRICS: Mapping[Task, tuple[str, ...]] = {
-    "classes": ("accuracy",),
+METRICS: Mapping[AnswerKind, tuple[str, ...]] = {
+    "class": ("accuracy",),
     "number": ("squared_error",),
     "span": ("f1", "exact"),
 }
-"""The metrics of each task, the usual one first."""
+"""The metrics of each kind of answer, the usual one first."""
 
 LOWER_IS_BETTER = frozenset({"squared_error"})
 
 
-def item_scores(task: Task, answers: NDArray[np.generic], lessons: Sequence[Lesson], metric: str) -> Floats:
-    """One number per exam item.
+def item_scores(kind: AnswerKind, answers: NDArray[np.generic], test: Sequence[LabelledExample], metric: str) -> Floats:
+    """One number per test item.
 
     Args:
-        task: what is imitated.
+        kind: of the teacher's answers.
         answers: of one student: classes (items,), numbers (items,), or first and last character (items, 2) of spans in
-            the passage; a negative one stands for no answer.
-        lessons: the exam with the teacher's answers. Where an answer is a sequence of spans, the one that fits the
-            student's best counts.
+            the passage; negative where there is no answer.
+        test: the test examples with the teacher's answers. Of several right spans, the most similar counts.
         metric: "accuracy" (1 or 0) of classes, "squared_error" of numbers, "f1" or "exact" of spans.
     """
-    if metric not in METRICS[task]:
-        raise ParameterError(unknown(f"metric of {task}", metric, METRICS[task]))
-    if len(answers) != len(lessons):
-        raise InputError(f"{len(answers)} answers were given to an exam of {len(lessons)} items; one each is needed")
-    if task == "span":
+    if metric not in METRICS[kind]:
+        raise ParameterError(unknown(f"metric of answers of kind {kind}", metric, METRICS[kind]))
+    if len(answers) != len(test):
+        raise InputError(f"{len(answers)} answers were given to {len(test)} test items; one each is needed")
+    if kind == "span":
         score = answer_f1 if metric == "f1" else exact_match
-        pairs = zip(np.asarray(answers, dtype=np.int64).tolist(), lessons, strict=True)
-        return np.array([_span_score(place, lesson, score) for place, lesson in pairs], dtype=np.float64)
-    wanted = np.array([lesson.answer for lesson in lessons], dtype=np.float64)
-    given = np.asarray(answers, dtype=np.float64)
-    return (given == wanted).astype(np.float64) if metric == "accuracy" else np.asarray((given - wanted) ** 2)
+        pairs = zip(np.asarray(answers, dtype=np.int64).tolist(), test, strict=True)
+        return np.array([_span_score(place, labelled, score) for place, labelled in pairs], dtype=np.float64)
+    truth = np.array([labelled.answer for labelled in test], dtype=np.float64)
+    predicted = np.asarray(answers, dtype=np.float64)
+    return (predicted == truth).astype(np.float64) if metric == "accuracy" else np.asarray((predicted - truth) ** 2)
 
 
 def pearson(answers: ArrayLike, truth: ArrayLike) -> float:
     """Pearson's correlation of numbers with the teacher's; NaN where either list is constant."""
-    given, wanted = _numbers(answers, truth)
-    x, y = given - given.mean(), wanted - wanted.mean()
+    predicted, true = _numbers(answers, truth)
+    x, y = predicted - predicted.mean(), true - true.mean()
     norm = float(np.sqrt((x**2).sum() * (y**2).sum()))
     return float((x * y).sum() / norm) if norm > 0 else float("nan")
 
 
 def rmse(answers: ArrayLike, truth: ArrayLike) -> float:
     """Root mean square distance of numbers from the teacher's."""
-    given, wanted = _numbers(answers, truth)
-    return float(np.sqrt(((given - wanted) ** 2).mean()))
+    predicted, true = _numbers(answers, truth)
+    return float(np.sqrt(((predicted - true) ** 2).mean()))
 
 
-def answer_f1(given: str, wanted: str) -> float:
+def answer_f1(answer: str, truth: str) -> float:
     """F1 of the words in common, as SQuAD counts them; of an empty answer, whether both are empty."""
-    first, second = _normal(given).split(), _normal(wanted).split()
+    first, second = _normal(answer).split(), _normal(truth).split()
     if not first or not second:
         return float(first == second)
     common = (Counter(first) & Counter(second)).total()
     return 2 * common / (len(first) + len(second))
 
 
-def exact_match(given: str, wanted: str) -> float:
+def exact_match(answer: str, truth: str) -> float:
     """Whether both are the same but for case, punctuation, articles and blanks, as SQuAD counts them."""
-    return float(_normal(given) == _normal(wanted))
+    return float(_normal(answer) == _normal(truth))
 
 
-def _span_score(place: Sequence[int], lesson: Lesson, score: Callable[[str, str], float]) -> float:
+def _span_score(place: Sequence[int], labelled: LabelledExample, score: Callable[[str, str], float]) -> float:
     first, last = place
-    fields = lesson.example.texts
-    given = fields[-1][first : last + 1] if 0 <= first <= last else ""
-    golds = [fields[span.field][span.start : span.end] for span in _spans(lesson.answer)]
-    return max(score(given, gold) for gold in golds)
+    fields = labelled.example.texts
+    answer = fields[-1][first : last + 1] if 0 <= first <= last else ""
+    golds = [fields[span.field][span.start : span.end] for span in _spans(labelled.answer)]
+    return max(score(answer, gold) for gold in golds)
 
 
 def _spans(answer: object) -> list[Span]:
@@ -107,7 +106,7 @@ def _normal(text: str) -> str:
 
 
 def _numbers(answers: ArrayLike, truth: ArrayLike) -> tuple[Floats, Floats]:
-    given, wanted = np.asarray(answers, dtype=np.float64).ravel(), np.asarray(truth, dtype=np.float64).ravel()
-    if len(given) != len(wanted) or not len(given):
-        raise InputError(f"each item needs an answer and the teacher's number: got {len(given)} and {len(wanted)}")
-    return given, wanted
+    predicted, true = np.asarray(answers, dtype=np.float64).ravel(), np.asarray(truth, dtype=np.float64).ravel()
+    if len(predicted) != len(true) or not len(predicted):
+        raise InputError(f"each item needs an answer and the teacher's number: got {len(predicted)} and {len(true)}")
+    return predicted, true

@@ -1,7 +1,7 @@
-"""Fast attention of which one layer can be looked at.
+"""Fast attention with a tap on the probabilities of one layer.
 
-Every layer uses torch's fused kernel. Where somebody looks, the wanted layer's probabilities are computed once more
-from its queries and keys: one row of them where one is enough, which costs next to nothing. Observing all layers
+Every layer uses torch's fused kernel. Inside ``tapped_attention``, the chosen layer's probabilities are computed once
+more from its queries and keys: a single row where that is enough, which costs next to nothing. Observing all layers
 (``didact.models.attention``) would make each of them slow.
 """
 
@@ -12,7 +12,7 @@ import functools
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -23,33 +23,33 @@ from didact.models.attention import goes_through_interface
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-NAME = "didact_glance"
+NAME = "didact_attention_tap"
 
-View = Literal["first", "all"]
-"""Queries that are looked at: the first position, or all of them."""
+Queries = Literal["first", "all"]
+"""Whose attention is recorded: that of the first position, or of all."""
 
 
 @dataclass
 class AttentionTap:
-    """What is wanted, and, after a forward pass, what was seen.
+    """Which attention to record, and, after a forward pass, the record.
 
     Attributes:
         layer: number of the layer, from 0.
-        view: whose attention.
-        seen: probabilities, mean over heads: (rows, 1 or L, L).
+        queries: whose attention.
+        probabilities: mean over heads (rows, 1 or L, L).
     """
 
     layer: int
-    view: View
-    seen: Tensor | None = None
+    queries: Queries
+    probabilities: Tensor | None = None
     passed: int = field(default=0, repr=False)
 
 
-_GLANCE: ContextVar[AttentionTap | None] = ContextVar("didact_glance", default=None)
+_TAP: ContextVar[AttentionTap | None] = ContextVar("didact_attention_tap", default=None)
 
 
 def use_attention_tap(model: PreTrainedModel) -> bool:
-    """Switch a model of our own to this attention; whether it goes through Transformers' interface at all."""
+    """Switch a model to this attention; False, and no change, where it does not go through Transformers' interface."""
     if not goes_through_interface(model):
         return False
     _register()
@@ -58,14 +58,14 @@ def use_attention_tap(model: PreTrainedModel) -> bool:
 
 
 @contextlib.contextmanager
-def tapped_attention(layer: int, view: View) -> Iterator[AttentionTap]:
-    """Look at one layer in the forward pass inside the block."""
-    glance = AttentionTap(layer, view)
-    token = _GLANCE.set(glance)
+def tapped_attention(layer: int, queries: Queries) -> Iterator[AttentionTap]:
+    """Record the attention of one layer in the forward pass inside the block."""
+    tap = AttentionTap(layer, queries)
+    token = _TAP.set(tap)
     try:
-        yield glance
+        yield tap
     finally:
-        _GLANCE.reset(token)
+        _TAP.reset(token)
 
 
 def attend(  # noqa: PLR0913 - the signature is Transformers'
@@ -76,27 +76,26 @@ def attend(  # noqa: PLR0913 - the signature is Transformers'
     attention_mask: Tensor | None,
     scaling: float | None = None,
     dropout: float = 0.0,
-    **unused: Any,
+    **unused: object,
 ) -> tuple[Tensor, None]:
     """Attention over (batch, heads, tokens, dim) with a boolean mask or none."""
-    glance = _GLANCE.get()
-    if glance is not None:
-        if glance.passed == glance.layer:
-            glance.seen = _probabilities(query, key, attention_mask, scaling, glance.view)
-        glance.passed += 1
+    tap = _TAP.get()
+    if tap is not None:
+        if tap.passed == tap.layer:
+            tap.probabilities = _probabilities(query, key, attention_mask, scaling, tap.queries)
+        tap.passed += 1
     causal = attention_mask is None and query.shape[2] > 1 and bool(getattr(module, "is_causal", False))
-    share = dropout if module.training else 0.0
-    found = F.scaled_dot_product_attention(
+    output = F.scaled_dot_product_attention(
         query,
         key,
         value,
         attn_mask=attention_mask,
-        dropout_p=share,
+        dropout_p=dropout if module.training else 0.0,
         is_causal=causal,
         scale=scaling,
         enable_gqa=query.shape[1] != key.shape[1],
     )
-    return found.transpose(1, 2).contiguous(), None
+    return output.transpose(1, 2).contiguous(), None
 
 
 def _additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
@@ -106,14 +105,15 @@ def _additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, torch.finfo(dtype).min)
 
 
-def _probabilities(query: Tensor, key: Tensor, mask: Tensor | None, scaling: float | None, view: View) -> Tensor:
-    """Mean over heads of the attention of the queries that are looked at: (rows, 1 or L, L)."""
-    if view == "first":
+def _probabilities(query: Tensor, key: Tensor, mask: Tensor | None, scaling: float | None, queries: Queries) -> Tensor:
+    """Mean over heads of the attention of the first or of all queries: (rows, 1 or L, L)."""
+    if queries == "first":
         query = query[:, :, :1]
         mask = None if mask is None else mask[:, :, :1]
     key = key.repeat_interleave(query.shape[1] // key.shape[1], 1)
     with torch.autocast(query.device.type, enabled=False):
-        logits = query.float() @ key.float().transpose(-1, -2)
+        precision = torch.promote_types(query.dtype, torch.float32)
+        logits = query.to(precision) @ key.to(precision).transpose(-1, -2)
         logits = logits * (query.shape[-1] ** -0.5 if scaling is None else scaling)
         if mask is not None:
             logits = logits + _additive(mask, logits.dtype)
@@ -126,15 +126,13 @@ def _register() -> None:
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface, bidirectional_mask_function, sdpa_mask
 
-    def mask(*args: Any, **kwargs: Any) -> Tensor | None:
-        seen = kwargs.get("attention_mask")
-        if kwargs.get("mask_function") is bidirectional_mask_function and seen is not None:
-            # One row for all queries. Asking whether there is any padding, as Transformers does, waits for the GPU.
-            row: Tensor = seen.bool()[:, None, None, :]
-            return row
+    def mask(*args: object, **kwargs: object) -> Tensor | None:
+        given = kwargs.get("attention_mask")
+        if kwargs.get("mask_function") is bidirectional_mask_function and isinstance(given, Tensor):
+            # One row for all queries. Testing whether there is any padding, as Transformers does, waits for the GPU.
+            return given.bool()[:, None, None, :]
         kwargs["allow_is_bidirectional_skip"] = False
-        found: Tensor | None = sdpa_mask(*args, **kwargs)
-        return found
+        return cast("Tensor | None", sdpa_mask(*args, **kwargs))
 
     AttentionInterface.register(NAME, attend)
     AttentionMaskInterface.register(NAME, mask)

@@ -1,6 +1,6 @@
-"""Texts as bags of words: sparse features of lessons and exam, and what hints give to each word.
+"""Texts as bags of words: sparse features of training and test texts, and how much of the hints falls on each word.
 
-A word is the same in upper and lower case, and another one in the second text of a pair than in the first.
+Upper and lower case are the same word; the same word in the first and in the second text of a pair are two words.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from didact.ops.units import word_spans
-from didact.students.base import Course, Hint, Ints
-from didact.students.channels.prior import PriorChannel
+from didact.students.base import FeaturePrior, Hint, Ints, TrainingRun
 from didact.types import Example, Floats
 
 Weighting = Literal["tfidf", "binary"]
@@ -31,30 +30,30 @@ class BagOfWords:
     """Bags of words as features of a closed-form student.
 
     Args:
-        pool: texts of the lessons.
-        exam: texts that are asked about.
-        least: lessons that a word must stand in.
+        pool: texts of the training pool.
+        test: test texts.
+        least: training texts that a word must occur in.
         weighting: "tfidf" or "binary".
-        device: where products are taken.
+        device: where products are computed.
     """
 
     def __init__(
-        self, pool: Sequence[Example], exam: Sequence[Example], *, least: int, weighting: Weighting, device: str
+        self, pool: Sequence[Example], test: Sequence[Example], *, least: int, weighting: Weighting, device: str
     ) -> None:
-        self._bags = read(pool, exam)
+        self._bags = read(pool, test)
         self._least, self._weighting, self._device = least, weighting, device
-        self._subset: Subset | None = None  # the last one asked for; courses on the same lessons come together
+        self._subset: Subset | None = None  # of the last run; runs on the same texts follow each other
 
-    def view(self, course: Course, prior: PriorChannel | None) -> WordView:
-        """A course's lessons and the exam, each word by its prior standard deviation."""
-        if self._subset is None or not np.array_equal(self._subset.lessons, course.lessons):
-            self._subset = Subset(self._bags, course.lessons, self._least, self._weighting)
-            self._train, self._exam = self._subset.train.to(self._device), self._subset.exam.to(self._device)
-        if prior is None or course.weight == 0:
+    def view(self, run: TrainingRun, prior: FeaturePrior | None) -> WordView:
+        """A run's training texts and the test texts, with the prior variance of each word."""
+        if self._subset is None or not np.array_equal(self._subset.places, run.places):
+            self._subset = Subset(self._bags, run.places, self._least, self._weighting)
+            self._train, self._test = self._subset.train.to(self._device), self._subset.test.to(self._device)
+        if prior is None or run.weight == 0:
             variances = torch.ones(self._subset.width, dtype=torch.float64)
         else:
-            variances = prior.variances(*self._subset.told(course.hints), course.weight)
-        return WordView(self._train, self._exam, variances[:, None].to(self._device))
+            variances = prior.variances(*self._subset.hint_shares(run.hints), run.weight)
+        return WordView(self._train, self._test, variances[:, None].to(self._device))
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +85,7 @@ class SparseRows:
         return torch.sparse_coo_tensor(cells, self.values, shape, check_invariants=False, is_coalesced=True)
 
     @cached_property
-    def turned(self) -> Tensor:
+    def transposed(self) -> Tensor:
         """As a dense tensor (width, rows)."""
         return self.sparse.to_dense().T.contiguous()
 
@@ -97,20 +96,20 @@ class SparseRows:
 
 @dataclass(frozen=True, eq=False)
 class WordView:
-    """Words of lessons (n, V) and exam (items, V), and the variances of their weights (V, 1)."""
+    """Words of training texts (n, V) and test texts (items, V), and the variances of their weights (V, 1)."""
 
     train: SparseRows
-    exam: SparseRows
+    test: SparseRows
     variances: Tensor
 
     def kernel(self) -> Tensor:
-        """Products of lessons with lessons (n, n)."""
-        found: Tensor = torch.sparse.mm(self.train.sparse, self.train.turned * self.variances)
-        return found
+        """Products of training texts with training texts (n, n)."""
+        products: Tensor = torch.sparse.mm(self.train.sparse, self.train.transposed * self.variances)
+        return products
 
     def answers(self, duals: Tensor) -> Tensor:
-        """Products of the exam with lessons, summed up with these duals (n, targets) -> (items, targets)."""
-        return self.exam.times((self.train.turned @ duals) * self.variances)
+        """Products of test texts with training texts, summed up with these duals (n, targets) -> (items, targets)."""
+        return self.test.times((self.train.transposed @ duals) * self.variances)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,9 +117,9 @@ class Bag:
     """The words of some texts, one occurrence after another and one text after another.
 
     Attributes:
-        words: number of each occurrence's word; UNKNOWN for those that are not in the pool (occurrences,).
+        words: number of each occurrence's word; UNKNOWN for words that are not in the pool (occurrences,).
         starts: its first character, counted on through all texts (occurrences,).
-        ends: the character behind its last one, likewise (occurrences,).
+        ends: the character behind its last, likewise (occurrences,).
         firsts: first occurrence of each text, and the number of all (texts + 1,).
         origins: first character of both fields of each text, counted on through all texts (texts, 2).
         known: how many words have a number.
@@ -146,56 +145,62 @@ class Bag:
         return firsts, cells % max(self.known, 1), counts.astype(np.float64)
 
 
-def read(pool: Sequence[Example], exam: Sequence[Example]) -> tuple[Bag, Bag]:
-    """The words of all texts; those of the pool are the known ones. The last two results are kept."""
-    return _read(tuple(example.fields for example in pool), tuple(example.fields for example in exam))
+def read(pool: Sequence[Example], test: Sequence[Example]) -> tuple[Bag, Bag]:
+    """The words of all texts; the words of the pool are known. The last two results are cached."""
+    return _read(tuple(example.texts for example in pool), tuple(example.texts for example in test))
 
 
 class Subset:
-    """Features of one subset of the pool, shared by all courses on it.
+    """Features of one subset of the pool, shared by all runs on it.
 
-    Rows have length 1. Words that stand in fewer lessons than ``least`` are left out; "tfidf" weighs a word with
-    (1 + log count) * log(lessons / lessons with it), "binary" with 1. The lessons alone decide all of that.
+    Rows have length 1. Words that occur in fewer training texts than ``least`` are left out; "tfidf" weighs a word with
+    (1 + log count) * log(texts / texts with it), "binary" with 1. The training texts alone decide all of that.
+
+    Args:
+        bags: words of the pool and of the test texts.
+        places: of the training texts in the pool.
+        least: training texts that a word must occur in.
+        weighting: "tfidf" or "binary".
 
     Attributes:
-        train: of the lessons (n, V).
-        exam: of the exam (items, V).
+        train: features of the training texts (n, V).
+        test: features of the test texts (items, V).
     """
 
-    def __init__(self, bags: tuple[Bag, Bag], lessons: Ints, least: int, weighting: Weighting) -> None:
-        self.pool, exam = bags
-        self.lessons = lessons
+    def __init__(self, bags: tuple[Bag, Bag], places: Ints, least: int, weighting: Weighting) -> None:
+        self.pool, test = bags
+        self.places = places
         firsts, words, _ = self.pool.counted
-        _, places = _members(firsts, lessons)
-        lessons_with = np.bincount(words[places], minlength=self.pool.known)
-        kept = np.flatnonzero(lessons_with >= least)
-        self._columns = np.full(self.pool.known + 1, -1)  # the last one is that of UNKNOWN
+        _, members = _members(firsts, places)
+        texts_with = np.bincount(words[members], minlength=self.pool.known)
+        kept = np.flatnonzero(texts_with >= least)
+        self._columns = np.full(self.pool.known + 1, -1)  # the last is the column of UNKNOWN
         self._columns[kept] = np.arange(len(kept))
-        self._scale = np.log(len(lessons) / lessons_with[kept]) if weighting == "tfidf" else np.ones(len(kept))
+        self._scale = np.log(len(places) / texts_with[kept]) if weighting == "tfidf" else np.ones(len(kept))
         self._weighting, self.width = weighting, len(kept)
-        # Every occurrence in the lessons: its lesson and its column, and how many a lesson has.
-        self._rows, places = _members(self.pool.firsts, lessons)
-        self._occurring = self._columns[self.pool.words[places]]
-        self._sizes = self.pool.firsts[lessons + 1] - self.pool.firsts[lessons]
-        self.train = self._features(self.pool, lessons)
-        self.exam = self._features(exam, np.arange(len(exam)))
+        # Every occurrence in the training texts: its text and its column, and how many a text has.
+        self._rows, members = _members(self.pool.firsts, places)
+        self._occurring = self._columns[self.pool.words[members]]
+        self._sizes = self.pool.firsts[places + 1] - self.pool.firsts[places]
+        self.train = self._features(self.pool, places)
+        self.test = self._features(test, np.arange(len(test)))
 
-    def told(self, hints: Sequence[Hint | None]) -> tuple[Tensor, Tensor]:
-        """What hints gave to each word, and its occurrences in lessons with a hint, both (V,).
+    def hint_shares(self, hints: Sequence[Hint | None]) -> tuple[Tensor, Tensor]:
+        """What hints gave to each word, and its occurrences in training texts with a hint, both (V,).
 
         An occurrence takes the largest weight of the spans that it shares a character with; a text's weights are then
         made to add up to its number of words.
         """
         shares = self._shares(hints)
-        sums = np.bincount(self._rows, shares, minlength=len(self.lessons))
-        says = sums > 0
-        with np.errstate(invalid="ignore"):  # a weight that is not finite spoils its student, who is then reported
-            shares = shares * (self._sizes / np.where(says, sums, 1.0))[self._rows]
-        kept = says[self._rows] & (self._occurring >= 0)
+        sums = np.bincount(self._rows, shares, minlength=len(self.places))
+        is_hinted = sums > 0
+        with np.errstate(invalid="ignore"):  # a student with a weight that is not finite is reported as failed
+            shares = shares * (self._sizes / np.where(is_hinted, sums, 1.0))[self._rows]
+        kept = is_hinted[self._rows] & (self._occurring >= 0)
         columns = self._occurring[kept]
         given = np.bincount(columns, shares[kept], minlength=self.width)
-        seen = np.bincount(columns, minlength=self.width).astype(np.float64)
-        return torch.from_numpy(given), torch.from_numpy(seen)
+        occurrences = np.bincount(columns, minlength=self.width).astype(np.float64)
+        return torch.from_numpy(given), torch.from_numpy(occurrences)
 
     def _features(self, bag: Bag, texts: Ints) -> SparseRows:
         firsts, words, counts = bag.counted
@@ -212,25 +217,25 @@ class Subset:
         return SparseRows(torch.from_numpy(columns), torch.from_numpy(values), torch.from_numpy(firsts), self.width)
 
     def _shares(self, hints: Sequence[Hint | None]) -> Floats:
-        """Weight of every occurrence in the lessons."""
+        """Weight of every occurrence in the training texts."""
         pool = self.pool
-        lesson, field, start, end, weight = _spans(hints)
-        text = self.lessons[lesson]
+        number, field, start, end, weight = _spans(hints)
+        text = self.places[number]
         start, end = pool.origins[text, field] + start, pool.origins[text, field] + end
         first = np.maximum(np.searchsorted(pool.ends, start, side="right"), pool.firsts[text])
         last = np.minimum(np.searchsorted(pool.starts, end, side="left"), pool.firsts[text + 1])
         before = np.cumsum(self._sizes) - self._sizes
-        spans, touched = _ranges(first - pool.firsts[text] + before[lesson], np.maximum(last - first, 0))
+        spans, touched = _ranges(first - pool.firsts[text] + before[number], np.maximum(last - first, 0))
         shares = np.zeros(len(self._rows))
         np.maximum.at(shares, touched, weight[spans])
         return shares
 
 
 @lru_cache(maxsize=2)
-def _read(pool: Texts, exam: Texts) -> tuple[Bag, Bag]:
+def _read(pool: Texts, test: Texts) -> tuple[Bag, Bag]:
     numbers: dict[tuple[int, str], int] = {}
     first = _bag(pool, numbers, grows=True)
-    return first, _bag(exam, numbers, grows=False)
+    return first, _bag(test, numbers, grows=False)
 
 
 def _bag(texts: Texts, numbers: dict[tuple[int, str], int], *, grows: bool) -> Bag:
@@ -253,26 +258,26 @@ def _bag(texts: Texts, numbers: dict[tuple[int, str], int], *, grows: bool) -> B
 
 
 def _spans(hints: Sequence[Hint | None]) -> tuple[Ints, Ints, Ints, Ints, Floats]:
-    """Spans with a weight: lesson, field, start, end, weight."""
-    said = [(np.zeros((0, 3), dtype=np.int64), np.zeros(0)) if hint is None else _said(hint) for hint in hints]
-    lesson = np.repeat(np.arange(len(said)), [len(weights) for _, weights in said])
-    field, start, end = np.concatenate([places for places, _ in said]).T
-    return lesson, field, start, end, np.concatenate([weights for _, weights in said])
+    """All spans with a weight: number of the hint, field, start, end, weight."""
+    empty = np.zeros((0, 3), dtype=np.int64), np.zeros(0)
+    marked = [empty if hint is None else _marked(hint) for hint in hints]
+    numbers = np.repeat(np.arange(len(marked)), [len(weights) for _, weights in marked])
+    field, start, end = np.concatenate([places for places, _ in marked]).T
+    return numbers, field, start, end, np.concatenate([weights for _, weights in marked])
 
 
-_SAID: WeakKeyDictionary[Hint, tuple[Ints, Floats]] = WeakKeyDictionary()
+_MARKED: WeakKeyDictionary[Hint, tuple[Ints, Floats]] = WeakKeyDictionary()
 
 
-def _said(hint: Hint) -> tuple[Ints, Floats]:
-    """Field, start and end of the spans with a weight, and the weights; kept, since many courses share a hint."""
-    found = _SAID.get(hint)
-    if found is None:
+def _marked(hint: Hint) -> tuple[Ints, Floats]:
+    """Field, start and end of the spans with a weight, and the weights; cached, since many runs share a hint."""
+    if hint not in _MARKED:
         weights = np.asarray(hint.weights, dtype=np.float64)
-        says = np.flatnonzero(weights > 0)
-        spans = [hint.spans[place] for place in says.tolist()]
+        chosen = np.flatnonzero(weights > 0)
+        spans = [hint.spans[number] for number in chosen.tolist()]
         places = _ints([(span.field, span.start, span.end) for span in spans]).reshape(-1, 3)
-        found = _SAID[hint] = places, weights[says]
-    return found
+        _MARKED[hint] = places, weights[chosen]
+    return _MARKED[hint]
 
 
 def _ints(values: Sequence[object]) -> Ints:

@@ -1,8 +1,11 @@
-"""What the pieces of this room say to each other: lessons and hints, courses and what comes of them, readings, cohorts.
+"""The vocabulary of this package: labelled examples and hints, training runs and their outcomes, cohorts and channels.
 
 Students of one kind are trained many at a time as one tensor program, a *cohort*: the first axis of every tensor is the
 student (S), then come the examples of its batch (B), the positions of a text (L) and the width of a state (D). One
 student alone is a cohort of one.
+
+A *channel* turns hints into something a student learns from. It states what it needs and a student states what it
+offers; a channel reaches every student with ``needs <= offers`` (``didact.students.matching``).
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,20 +22,23 @@ from torch import Tensor, nn
 
 from didact.registry import Registry
 from didact.settings import Configured
-from didact.types import Example, Floats, Span
-
-Task = Literal["classes", "number", "span"]
-"""What is imitated: a class, a number, or an answer's span in the passage (field 1 of a question and its passage)."""
-
-Answer = int | float | Span
-"""What the teacher says of one example, by task."""
+from didact.types import Answer, AnswerKind, Example, Floats, Span
 
 Ints = NDArray[np.int64]
 
+Capability = str
+"""What a channel needs of a student. Those of the built-in ones:
+
+    attention_row       a distribution over the positions of a text, such as the attention of the first token
+    attention_matrix    attention from each position to each
+    states              a hidden state for each position
+    feature_prior       prior variances of features, for students that are solved in closed form
+"""
+
 
 @dataclass(frozen=True)
-class Lesson:
-    """An example and the teacher's answer, never the gold label unless people are the teacher."""
+class LabelledExample:
+    """An example and the teacher's answer; the gold answer only where people are the teacher."""
 
     example: Example
     answer: Answer
@@ -40,12 +46,12 @@ class Lesson:
 
 @dataclass(frozen=True, eq=False)
 class Hint:
-    """What a student may be told of one example while it learns, in places of the source text.
+    """What a student may see of an explanation while it is trained, as regions of the source text.
 
     Attributes:
         spans: the explained pieces of the text.
-        weights: their importance, none negative; all zero says nothing. Sets have equal weights on their members.
-        links: phrases that mean the same, of the question (field 0) and of the passage (field 1); for answers.
+        weights: their importance, none negative; all zero is an empty hint. Sets have equal weights on their members.
+        links: phrases that mean the same, of the question (field 0) and of the passage (field 1); for answer spans.
     """
 
     spans: tuple[Span, ...]
@@ -54,57 +60,88 @@ class Hint:
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
-    """What one student is taught.
+class TrainingRun:
+    """What one student is trained on.
 
     Attributes:
-        lessons: places in the pool of lessons.
-        hints: one per lesson; None where the student is told nothing.
-        weight: of the channel's loss beside the task's; 0 teaches without hints.
-        seed: of the student's first weights and of the order of its lessons.
+        places: places of its training examples in the pool.
+        hints: one per training example; None where it has none.
+        weight: of the channel's loss beside the task's; 0 trains without hints.
+        seed: of the student's first weights and of the order of its training examples.
     """
 
-    lessons: Ints
+    places: Ints
     hints: Sequence[Hint | None]
     weight: float
     seed: int
 
+    @property
+    def uses_hints(self) -> bool:
+        """Whether there are hints that count."""
+        return self.weight != 0 and any(hint is not None for hint in self.hints)
+
+    @property
+    def has_finite_hints(self) -> bool:
+        """Whether no weight of a hint that counts is infinite or NaN."""
+        return self.weight == 0 or all(np.isfinite(hint.weights).all() for hint in self.hints if hint is not None)
+
 
 @dataclass(frozen=True, eq=False)
 class StudentOutcome:
-    """What a student answers to the exam.
+    """A trained student's answers to the test examples.
 
     Attributes:
-        answers: class numbers (exam,), numbers (exam,), or first and last character of the answers (exam, 2).
-        trouble: why its answers do not count (its loss was not finite, or it answers one class only after a loss that
-            never fell); None where all is well.
+        answers: class numbers (items,), numbers (items,), or first and last character of answer spans (items, 2).
+        failure: why its answers do not count (its loss was not finite, or it predicts a single class after a loss that
+            never fell); None where training went well.
         details: numbers about the training, such as the last losses.
     """
 
-    answers: NDArray[Any]
-    trouble: str | None
+    answers: Ints | Floats
+    failure: str | None
     details: Mapping[str, float]
 
 
 @dataclass(frozen=True)
 class StudentCard:
-    """What a registered student or channel is.
+    """What a registered kind of student is.
 
     Attributes:
         name: registered name; also its file, its name on the command line and its test id.
         family: "network" or "closed form".
         summary: one sentence.
         reference: where it was published, or what it follows.
-        tasks: what it can imitate, or what the channel can accompany.
-        channels: for students, the channels that reach it; for channels empty.
+        answers: kinds of answers it can imitate.
+        offers: what channels can use of it.
     """
 
     name: str
     family: str
     summary: str
     reference: str
-    tasks: frozenset[Task] = frozenset({"classes", "number"})
-    channels: frozenset[str] = frozenset()
+    answers: frozenset[AnswerKind] = frozenset({"class", "number"})
+    offers: frozenset[Capability] = frozenset()
+
+
+@dataclass(frozen=True)
+class ChannelCard:
+    """What a registered channel is.
+
+    Attributes:
+        name: registered name; also its file, its name on the command line and its test id.
+        family: "network" or "closed form": which students it is made for.
+        summary: one sentence.
+        reference: where it was published, or what it follows.
+        answers: kinds of answers that a student may imitate while it uses the channel.
+        needs: what a student must offer.
+    """
+
+    name: str
+    family: str
+    summary: str
+    reference: str
+    answers: frozenset[AnswerKind] = frozenset({"class", "number"})
+    needs: frozenset[Capability] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,25 +151,35 @@ class Student(Configured, ABC):
     card: ClassVar[StudentCard]
 
     @abstractmethod
-    def taught(
-        self, pool: Sequence[Lesson], courses: Sequence[Course], exam: Sequence[Example], lab: TaskSetup
+    def train_and_predict(
+        self, pool: Sequence[LabelledExample], runs: Sequence[TrainingRun], test: Sequence[Example], setup: TaskSetup
     ) -> list[StudentOutcome]:
-        """One outcome per course, each as if it were the only one; the exam is read without hints."""
+        """Train one student per run and let it answer the test examples, for which it gets no hints.
+
+        Args:
+            pool: examples that runs refer to by their places.
+            runs: one per student.
+            test: examples to be answered.
+            setup: kind of answer, channel and device.
+
+        Returns:
+            One outcome per run, in order, each as if it were the only one.
+        """
 
 
 @dataclass(frozen=True)
 class TaskSetup:
-    """Where and how students are taught.
+    """What students imitate, how hints reach them, and where they are trained.
 
     Attributes:
-        task: what is imitated.
+        kind: of the teacher's answers.
         outputs: number of classes; 1 for a number.
-        channel: how hints reach the student; None where nobody is told anything.
+        channel: how hints reach the student; None where no student has any.
         device: "cpu" or "cuda".
         together: students trained at once; None leaves it to the student, which knows what is faster on the device.
     """
 
-    task: Task = "classes"
+    kind: AnswerKind = "class"
     outputs: int = 2
     channel: Channel | None = None
     device: str = "cpu"
@@ -142,12 +189,15 @@ class TaskSetup:
 # What networks and channels exchange.
 
 AttentionView = Literal["row", "matrix"]
-"""Attention as a channel wants it: a distribution over positions (S, B, L), or from each to each (S, B, L, L)."""
+"""Attention as a channel needs it: a distribution over positions (S, B, L), or from each to each (S, B, L, L)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Lessons of a cohort's students, padded.
+    """Training examples of a cohort's students, padded.
+
+    ``hints`` may be computed by a network and require a gradient: losses are differentiable with respect to them. Use
+    ``dataclasses.replace(batch, hints=...)``.
 
     Attributes:
         ids: token numbers (S, B, L).
@@ -155,9 +205,11 @@ class Batch:
         mask: whether a position holds a token (S, B, L), bool.
         text: whether it stands for characters of the source, not for a special token (S, B, L), bool.
         answers: (S, B) classes or numbers; (S, B, 2) first and last position of the answer's tokens.
-        hints: weights (S, B, L), zero outside ``text``; all zero where a student is told nothing.
-        links: (S, B, K, 2, L) float membership of positions in the two phrases of each link, zeros beyond the last one;
-            None where there are no links.
+        hints: weights (S, B, L), zero outside ``text``; all zero where an example has no hint.
+        links: (S, B, K, 2, L) float membership of positions in the two phrases of each link, zeros beyond the last
+            link; None where there are no links.
+        passage: positions that an answer span may cover (S, B, L), bool; None where answers are no spans.
+        places: places of the examples in the pool (S, B); None for batches of other origin.
     """
 
     ids: Tensor
@@ -167,16 +219,18 @@ class Batch:
     answers: Tensor
     hints: Tensor
     links: Tensor | None = None
+    passage: Tensor | None = None
+    places: Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class CohortOutput:
-    """What a cohort makes of a batch.
+    """What a cohort computes for a batch.
 
     Attributes:
         answers: logits (S, B, C), numbers (S, B), or logits of first and last position (S, B, L, 2).
         states: last hidden states (S, B, L, D).
-        attention: probabilities as asked for; None where nobody asked.
+        attention: probabilities in the requested view; None where none was requested.
     """
 
     answers: Tensor
@@ -185,36 +239,75 @@ class CohortOutput:
 
 
 class Cohort(nn.Module, ABC):
-    """Several networks of one kind as one; every parameter that is trained has the student as its first axis."""
+    """Several networks of one kind as one module.
+
+    In a cohort of two or more, every trained parameter has the student as its first axis.
+
+    Attributes:
+        size: number of students.
+        width: of a hidden state.
+        twice_differentiable: whether its gradients can be differentiated, as steps through which hints are learned need.
+    """
 
     size: int
     width: int
+    twice_differentiable: bool = True
 
     @abstractmethod
-    def read(self, batch: Batch, look: AttentionView | None = None) -> CohortOutput:
-        """Answers, states and, where asked, attention."""
+    def forward(self, batch: Batch, view: AttentionView | None = None) -> CohortOutput:
+        """Answers, states and, where a view is requested, attention."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Channel(Configured, ABC):
-    """How hints become a loss; a subclass's dataclass fields are its settings."""
+class Channel(Configured):
+    """How hints reach a student; a subclass's dataclass fields are its settings.
 
-    card: ClassVar[StudentCard]
-    look: ClassVar[AttentionView | None] = None
+    Subclasses of ``LossChannel`` reach networks. A channel whose card needs "feature_prior" has the methods of
+    ``FeaturePrior`` and reaches students in closed form.
+    """
+
+    card: ClassVar[ChannelCard]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossChannel(Channel, ABC):
+    """A channel that is a loss beside the task's."""
+
+    @property
+    def view(self) -> AttentionView | None:
+        """The view of attention that the card's needs ask for."""
+        if "attention_matrix" in self.card.needs:
+            return "matrix"
+        return "row" if "attention_row" in self.card.needs else None
 
     def head(self, width: int, seeds: Sequence[int]) -> nn.Module | None:
-        """Its own parameters, student first, each student's drawn from its seed; None where it has none."""
+        """The channel's own parameters, student first, each student's drawn from its seed; None where it has none."""
         return None
 
     @abstractmethod
-    def loss(self, reading: CohortOutput, batch: Batch, head: nn.Module | None) -> Tensor:
-        """Loss of each example (S, B), zero where its hint says nothing; not yet weighted."""
+    def loss(self, output: CohortOutput, batch: Batch, head: nn.Module | None) -> Tensor:
+        """Loss of each example (S, B), zero where its hint is empty; not yet weighted."""
+
+
+@runtime_checkable
+class FeaturePrior(Protocol):
+    """A channel for closed-form students: hints decide how much each feature may count before answers are seen."""
+
+    @property
+    def gate(self) -> float:
+        """Penalty of the regression that predicts an occurrence's ratio from its hidden state."""
+
+    def variances(self, given: Tensor, occurrences: Tensor, weight: float) -> Tensor:
+        """Prior variances (V,) from what hints gave to each word (V,), and its occurrences in hinted texts (V,)."""
+
+    def proportions(self, ratios: Tensor, weight: float) -> Tensor:
+        """How much occurrences count in the mean of a text's states, from their predicted ratios; the same shape."""
 
 
 _HERE = Path(__file__).parent
 STUDENTS: Registry[Student, StudentCard] = Registry(
     "student", "didact.students.kinds", [str(_HERE / "kinds")], "didact.students"
 )
-CHANNELS: Registry[Channel, StudentCard] = Registry(
+CHANNELS: Registry[Channel, ChannelCard] = Registry(
     "channel", "didact.students.channels", [str(_HERE / "channels")], "didact.channels"
 )

@@ -1,4 +1,4 @@
-"""Texts as means of a frozen encoder's hidden states, pooled as hints have taught to."""
+"""Texts as means of a frozen encoder's hidden states, in proportions that are learned from hints."""
 
 from __future__ import annotations
 
@@ -10,19 +10,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from didact.models.encoding import Encoder
-from didact.progress import advance, working
-from didact.students.base import Course, Ints
-from didact.students.channels.prior import PriorChannel
-from didact.students.kinds.transformer import length_limit, load_encoder
+from didact.models.encoders import load_encoder
+from didact.models.hidden import hidden_states
+from didact.models.planner import default_budget
+from didact.models.readers.base import ReaderOptions
+from didact.models.readers.text import TextReader
+from didact.students.base import FeaturePrior, TrainingRun
 from didact.students.tokenized import TokenizedTexts, hint_weights, tokenised
 from didact.types import Example
 
-BATCH = 32
-"""Texts that the encoder reads at once."""
-
 PART = 64
-"""Texts whose states are weighed at once."""
+"""Texts whose states are pooled at once."""
 
 Texts = tuple[tuple[str, ...], ...]
 
@@ -31,51 +29,51 @@ class FrozenFeatures:
     """Pooled hidden states as features of a closed-form student.
 
     Args:
-        pool: texts of the lessons.
-        exam: texts that are asked about.
+        pool: texts of the training pool.
+        test: test texts.
         model: a Hub id or a directory; None for the encoder of the embedded sentiment model.
-        max_length: tokens that are read of a text.
+        max_length: tokens per text; the rest is cut off.
         device: where states are computed and pooled.
     """
 
     def __init__(
-        self, pool: Sequence[Example], exam: Sequence[Example], *, model: str | None, max_length: int, device: str
+        self, pool: Sequence[Example], test: Sequence[Example], *, model: str | None, max_length: int, device: str
     ) -> None:
-        fields = [tuple(example.fields for example in texts) for texts in (pool, exam)]
-        self._pool, self._exam = (_read(texts, model, max_length, device) for texts in fields)
+        fields = [tuple(example.texts for example in examples) for examples in (pool, test)]
+        self._pool, self._test = (_read(texts, model, max_length, device) for texts in fields)
 
-    def view(self, course: Course, prior: PriorChannel | None) -> StateView:
-        """A course's lessons and the exam, each text one pooled state."""
+    def view(self, run: TrainingRun, prior: FeaturePrior | None) -> StateView:
+        """A run's training texts and the test texts, each text one pooled state."""
         gate = None
-        if prior is not None and course.weight != 0:
-            gate = _gate(self._pool, course, prior)
-        lessons, exam = torch.from_numpy(course.lessons), torch.arange(len(self._exam.sheets))
-        return StateView(self._pool.pooled(lessons, gate), self._exam.pooled(exam, gate))
+        if prior is not None and run.weight != 0:
+            gate = _gate(self._pool, run, prior)
+        places, all_places = torch.from_numpy(run.places), torch.arange(len(self._test.tokens))
+        return StateView(self._pool.pooled(places, gate), self._test.pooled(all_places, gate))
 
 
 @dataclass(frozen=True, eq=False)
 class StateView:
-    """Pooled states of lessons (n, D) and exam (items, D)."""
+    """Pooled states of training texts (n, D) and test texts (items, D)."""
 
     train: Tensor
-    exam: Tensor
+    test: Tensor
 
     def kernel(self) -> Tensor:
-        """Products of lessons with lessons (n, n)."""
+        """Products of training texts with training texts (n, n)."""
         return self.train @ self.train.T
 
     def answers(self, duals: Tensor) -> Tensor:
-        """Products of the exam with lessons, summed up with these duals (n, targets) -> (items, targets)."""
-        return self.exam @ (self.train.T @ duals)
+        """Products of test texts with training texts, summed up with these duals (n, targets) -> (items, targets)."""
+        return self.test @ (self.train.T @ duals)
 
 
 @dataclass(frozen=True, eq=False)
 class Gate:
-    """Ratio of an occurrence from its state h: 1 + (h - mean) . slope, made a proportion as the prior says."""
+    """Ratio of an occurrence from its state h: 1 + (h - mean) . slope, which the prior makes a proportion."""
 
     mean: Tensor
     slope: Tensor
-    prior: PriorChannel
+    prior: FeaturePrior
     weight: float
 
     def __call__(self, states: Tensor) -> Tensor:
@@ -85,15 +83,15 @@ class Gate:
 
 @dataclass(frozen=True, eq=False)
 class EncodedTexts:
-    """Texts as the encoder read them.
+    """Texts and their hidden states.
 
     Attributes:
-        sheets: their tokens.
+        tokens: the texts as the encoder reads them.
         states: last hidden states (texts, L, D).
         text: whether a position stands for characters (texts, L).
     """
 
-    sheets: TokenizedTexts
+    tokens: TokenizedTexts
     states: Tensor
     text: Tensor
 
@@ -105,28 +103,28 @@ class EncodedTexts:
 
     def pooled(self, places: Tensor, gate: Gate | None) -> Tensor:
         """Weighted means of states (texts, D)."""
-        found = [torch.zeros(0, self.states.shape[2], dtype=torch.float64, device=self.states.device)]
+        pooled = [torch.zeros(0, self.states.shape[2], dtype=torch.float64, device=self.states.device)]
         for _, states, text in self.parts(places):
             weights = text.to(states.dtype) if gate is None else torch.where(text, gate(states), 0.0)
             total = weights.sum(1, keepdim=True)
             shares = weights / torch.where(total > 0, total, 1.0)  # a text without words is all zero
-            found.append((shares.unsqueeze(1) @ states).squeeze(1).double())
-        return torch.cat(found)
+            pooled.append((shares.unsqueeze(1) @ states).squeeze(1).double())
+        return torch.cat(pooled)
 
 
-def _gate(pool: EncodedTexts, course: Course, prior: PriorChannel) -> Gate | None:
-    """Regression of what hints gave to each occurrence in the lessons on its state; None where nothing was said."""
-    told = {place: hint for place, hint in zip(course.lessons.tolist(), course.hints, strict=True) if hint is not None}
-    given = {place: hint_weights(pool.sheets, place, hint) for place, hint in told.items()}
-    says = [place for place, weights in given.items() if weights.any()]
-    if not says:
+def _gate(pool: EncodedTexts, run: TrainingRun, prior: FeaturePrior) -> Gate | None:
+    """Regression of the hints' share of each occurrence in the training texts on its state; None without hints."""
+    hints = {place: hint for place, hint in zip(run.places.tolist(), run.hints, strict=True) if hint is not None}
+    given = {place: hint_weights(pool.tokens, place, hint) for place, hint in hints.items()}
+    hinted = [place for place, weights in given.items() if weights.any()]
+    if not hinted:
         return None
     width, device = pool.states.shape[2], pool.states.device
     total = torch.zeros(width, dtype=torch.float64, device=device)
     squares = torch.zeros(width, width, dtype=torch.float64, device=device)
     products = torch.zeros(width, dtype=torch.float64, device=device)
     count = 0
-    for some, states, text in pool.parts(torch.tensor(says)):
+    for some, states, text in pool.parts(torch.tensor(hinted)):
         weights = torch.from_numpy(np.stack([given[place] for place in some.tolist()])).to(device)
         ratios = weights / weights.sum(1, keepdim=True) * text.sum(1, keepdim=True)  # 1 on average
         states, ratios = states[text], ratios[text]  # (occurrences, D), (occurrences,)
@@ -137,37 +135,21 @@ def _gate(pool: EncodedTexts, course: Course, prior: PriorChannel) -> Gate | Non
     mean = total / count
     spread = squares / count - torch.outer(mean, mean)
     penalty = prior.gate * spread.diagonal().mean() * torch.eye(width, dtype=torch.float64, device=device)
-    # The ratios less 1 add up to zero, so the mean needs no taking off from the products.
+    # The ratios minus 1 add up to zero, so the products need no centring.
     slope = torch.linalg.solve(spread + penalty, products / count)
-    return Gate(mean.float(), slope.float(), prior, course.weight)
+    return Gate(mean.float(), slope.float(), prior, run.weight)
 
 
 @lru_cache(maxsize=2)
 def _read(texts: Texts, model: str | None, max_length: int, device: str) -> EncodedTexts:
-    """States of all texts, kept for the courses to come: 1.5 kB a token with 384 dimensions."""
-    network, tokenizer = load_encoder(model, 0.0)
-    examples = [Example(*fields) for fields in texts]
-    sheets = tokenised(examples, Encoder(tokenizer, length_limit(network, tokenizer, max_length), 1.0))
+    """States of all texts, cached for further runs: 1.5 kB a token with 384 dimensions."""
+    network, tokenizer = load_encoder(model, dropout=0.0)
     torch.nn.Module.to(network, device)
-    typed = "token_type_ids" in tokenizer.model_input_names
-    order: Ints = np.argsort(sheets.lengths, kind="stable")
-    states = torch.zeros(*sheets.ids.shape, network.config.hidden_size, device=device)
-    with working("reading texts", len(texts)), torch.inference_mode():
-        for start in range(0, len(order), BATCH):
-            rows = order[start : start + BATCH]
-            states[rows, : sheets.lengths[rows].max()] = _states(network, sheets, rows, typed)
-            advance(len(rows))
-    return EncodedTexts(sheets, states, torch.from_numpy(sheets.text).to(device))
-
-
-def _states(network: torch.nn.Module, sheets: TokenizedTexts, rows: Ints, typed: bool) -> Tensor:
-    device = next(network.parameters()).device
-    longest = int(sheets.lengths[rows].max())
-    inputs = {
-        "input_ids": sheets.ids[rows, :longest],
-        "attention_mask": (np.arange(longest) < sheets.lengths[rows, None]).astype(np.int64),
-    }
-    if typed:
-        inputs["token_type_ids"] = sheets.types[rows, :longest]
-    found: Tensor = network(**{name: torch.from_numpy(x).to(device) for name, x in inputs.items()}).last_hidden_state
-    return found
+    reader = TextReader(network, tokenizer, ReaderOptions(max_length, max_truncated=1.0))
+    examples = [Example(*fields) for fields in texts]
+    tokens = tokenised(examples, reader.encoder)
+    states = torch.zeros(*tokens.ids.shape, network.config.hidden_size, device=device)
+    per_text = hidden_states(reader, reader.encode(examples), default_budget(reader.device))
+    for row, own in zip(states, per_text, strict=True):
+        row[: own.shape[1]] = own[-1]
+    return EncodedTexts(tokens, states, torch.from_numpy(tokens.text).to(device))

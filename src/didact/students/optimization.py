@@ -1,4 +1,4 @@
-"""How students are trained: the schedule, its optimizer, and what keeps one student from disturbing another."""
+"""The schedule of training, its optimizer, and gradient clipping for each student by itself."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Schedule:
 
     Args:
         learning_rate: at its peak; it falls to 0 in a straight line.
-        batch_size: lessons per step.
-        epochs: how often each lesson is seen.
+        batch_size: training examples per step.
+        epochs: how often each training example is seen.
         warmup: share of the steps in which the learning rate rises.
         weight_decay: of AdamW; not for biases and normalisations.
         clip: largest norm of a student's gradient; None for no limit.
         precision: of the products.
-        dropout: whether modules are in training mode; what they draw then depends on the whole cohort.
+        dropout: whether modules are in training mode; the random numbers they draw then depend on the whole cohort.
     """
 
     learning_rate: float
@@ -38,9 +38,9 @@ class Schedule:
     precision: Precision = "float32"
     dropout: bool = False
 
-    def steps(self, lessons: int) -> int:
-        """How many there are in all with so many lessons."""
-        return -(-lessons // self.batch_size) * self.epochs
+    def steps(self, examples: int) -> int:
+        """Number of steps for so many training examples."""
+        return -(-examples // self.batch_size) * self.epochs
 
     def rate(self, step: int, steps: int) -> float:
         """The learning rate of a step, counted from 0."""
@@ -52,20 +52,36 @@ class Schedule:
 def optimizer(
     modules: Sequence[nn.Module | None], schedule: Schedule
 ) -> tuple[torch.optim.Optimizer, list[nn.Parameter]]:
-    """AdamW, which treats each number by itself, so that a stack of students is trained as each of them would be."""
+    """AdamW, which treats each number by itself, so that a stack of students is trained as each of them would be.
+
+    Returns:
+        The optimizer and the parameters that it trains.
+    """
     decayed: dict[nn.Parameter, None] = {}
     spared: dict[nn.Parameter, None] = {}
-    for module in (part for whole in modules if whole is not None for part in whole.modules()):
-        for name, weight in module.named_parameters(recurse=False):
-            if weight.requires_grad:
-                spare = "bias" in name or "norm" in type(module).__name__.lower()
-                (spared if spare else decayed)[weight] = None
+    for whole in modules:
+        for _, parameter, decays in _trained(whole):
+            (decayed if decays else spared)[parameter] = None
     groups = [
         {"params": list(decayed), "weight_decay": schedule.weight_decay},
         {"params": list(spared), "weight_decay": 0.0},
     ]
-    made = torch.optim.AdamW([group for group in groups if group["params"]], lr=schedule.learning_rate, fused=True)
-    return made, [*decayed, *spared]
+    adamw = torch.optim.AdamW([group for group in groups if group["params"]], lr=schedule.learning_rate, fused=True)
+    return adamw, [*decayed, *spared]
+
+
+def decayed_names(module: nn.Module) -> list[str]:
+    """Names of the trained parameters to which weight decay applies: all but biases and normalisations."""
+    return [name for name, _, decays in _trained(module) if decays]
+
+
+def _trained(whole: nn.Module | None) -> Iterator[tuple[str, nn.Parameter, bool]]:
+    """Trained parameters of a module: name, parameter, and whether weight decay applies to it."""
+    for path, module in () if whole is None else whole.named_modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            if parameter.requires_grad:
+                spared = "bias" in name or "norm" in type(module).__name__.lower()
+                yield f"{path}.{name}" if path else name, parameter, not spared
 
 
 def clipped(grads: Sequence[Tensor], size: int, clip: float | None) -> Tensor:
@@ -80,9 +96,17 @@ def clipped(grads: Sequence[Tensor], size: int, clip: float | None) -> Tensor:
     return norm
 
 
+def clip_factor(grads: Sequence[Tensor], size: int, clip: float | None) -> Tensor:
+    """What each student's gradient is multiplied with so that its norm is at most ``clip`` (S, 1), differentiable."""
+    flat = torch.cat([grad.reshape(size, -1) for grad in grads], 1)
+    if clip is None:
+        return flat.new_ones(size, 1)
+    return (clip / (torch.linalg.vector_norm(flat, dim=1, keepdim=True) + 1e-6)).clamp(max=1.0)
+
+
 @contextlib.contextmanager
 def products(precision: Precision) -> Iterator[None]:
-    """How products of float32 are computed on GPUs; what was set comes back."""
+    """Set how products of float32 are computed on GPUs; the earlier settings are restored."""
     before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     torch.backends.cudnn.allow_tf32 = precision == "tf32"

@@ -1,15 +1,15 @@
-"""One network that is many: a copy of an encoder in which every student has weights of its own.
+"""A copy of an encoder in which every student of a cohort has weights of its own.
 
-Rows come in folded, (S * B, ...), student by student. The few kinds of modules that hold weights are replaced by ones
-that unfold S, use each student's own, and fold again; all other code of the encoder (attention, masks, activations)
-does not care whose row it works on and runs unchanged.
+Inputs are folded, (S * B, ...), student by student. The few kinds of modules that hold weights are replaced by ones
+that unfold S, use each student's own weights, and fold again; all other code of the encoder (attention, masks,
+activations) treats each row by itself and runs unchanged.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -30,22 +30,22 @@ def stacked(model: nn.Module, size: int, shared: Collection[nn.Module] = ()) -> 
         CapabilityError: some module holds weights and is of a kind that is not known here; it is named.
     """
     kept = {name for name, module in model.named_modules(remove_duplicate=False) if module in set(shared)}
-    made = copy.deepcopy(model)
-    crowd = _Crowd(size)
+    stack = copy.deepcopy(model)
+    rows = _RowCount(size)
     done: dict[nn.Module, nn.Module] = {}
-    for name, module in list(made.named_modules(remove_duplicate=False)):
+    for name, module in list(stack.named_modules(remove_duplicate=False)):
         if name in kept:
             module.requires_grad_(False)
         elif any(True for _ in module.parameters(recurse=False)):
-            done[module] = done.get(module) or _replaced(model, name, module, crowd)
+            done[module] = done.get(module) or _replaced(model, name, module, rows)
             parent, _, last = name.rpartition(".")
-            setattr(made.get_submodule(parent), last, done[module])
-    made.register_forward_pre_hook(crowd.note, with_kwargs=True)
-    return made
+            setattr(stack.get_submodule(parent), last, done[module])
+    stack.register_forward_pre_hook(rows.count, with_kwargs=True)
+    return stack
 
 
 def check_stackable(model: nn.Module, inputs: dict[str, Tensor], shared: Collection[nn.Module] = ()) -> None:
-    """Try a stack of two different students against the students by themselves.
+    """Compare a stack of two different students with the same students by themselves.
 
     Args:
         model: the encoder.
@@ -53,7 +53,7 @@ def check_stackable(model: nn.Module, inputs: dict[str, Tensor], shared: Collect
         shared: as in ``stacked``.
 
     Raises:
-        CapabilityError: it cannot be stacked, or the stack does not give what the students give.
+        CapabilityError: it cannot be stacked, or the stack's states differ from the students'.
     """
     pair = stacked(model, 2, shared)
     other = copy.deepcopy(model)
@@ -74,7 +74,7 @@ def check_stackable(model: nn.Module, inputs: dict[str, Tensor], shared: Collect
         except (RuntimeError, ValueError, IndexError, AttributeError, TypeError) as problem:
             raise CapabilityError(f"{type(model).__name__} cannot be stacked: {problem}") from problem
     if together.shape != alone.shape or not torch.allclose(together, alone, rtol=1e-3, atol=1e-3):
-        raise CapabilityError(f"{type(model).__name__} cannot be stacked: students in a stack read otherwise")
+        raise CapabilityError(f"{type(model).__name__} cannot be stacked: the states of stacked students are different")
 
 
 class StackedLinear(nn.Module):
@@ -94,17 +94,17 @@ class StackedLinear(nn.Module):
     def drawn(cls, seeds: Sequence[int], inputs: int, outputs: int, spread: float) -> StackedLinear:
         """Weights from N(0, spread^2), each student's from its own seed, and no bias to begin with."""
         generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-        weight = torch.stack([torch.randn(inputs, outputs, generator=one) * spread for one in generators])
+        weight = torch.stack([torch.randn(inputs, outputs, generator=generator) * spread for generator in generators])
         return cls(weight, torch.zeros(len(seeds), outputs))
 
     def forward(self, values: Tensor) -> Tensor:
         """All students' maps as one batched product."""
         flat = values.reshape(len(self.weight), -1, values.shape[-1])
         if self.bias is None:
-            found = torch.bmm(flat, self.weight)
+            mapped = torch.bmm(flat, self.weight)
         else:
-            found = torch.baddbmm(self.bias[:, None], flat, self.weight)
-        return found.view(*values.shape[:-1], -1)
+            mapped = torch.baddbmm(self.bias[:, None], flat, self.weight)
+        return mapped.view(*values.shape[:-1], -1)
 
 
 class StackedLayerNorm(nn.Module):
@@ -122,10 +122,10 @@ class StackedLayerNorm(nn.Module):
         size, width = self.weight.shape
         flat = F.layer_norm(values, (width,), eps=self.eps).reshape(size, -1, width)
         if self.bias is None:
-            found = flat * self.weight[:, None]
+            scaled = flat * self.weight[:, None]
         else:
-            found = torch.addcmul(self.bias[:, None], flat, self.weight[:, None])
-        return found.view(values.shape)
+            scaled = torch.addcmul(self.bias[:, None], flat, self.weight[:, None])
+        return scaled.view(values.shape)
 
 
 class StackedEmbedding(nn.Module):
@@ -136,35 +136,35 @@ class StackedEmbedding(nn.Module):
 
     offset: Tensor
 
-    def __init__(self, weight: Tensor, crowd: _Crowd | None = None) -> None:
+    def __init__(self, weight: Tensor, batch: _RowCount | None = None) -> None:
         super().__init__()
         self.weight = nn.Parameter(weight)  # (S, V, D)
-        self.crowd = crowd
+        self.batch = batch
         self.register_buffer("offset", torch.arange(len(weight)) * weight.shape[1], persistent=False)
 
     def forward(self, ids: Tensor) -> Tensor:
         """Look the numbers up."""
         size, _, width = self.weight.shape
-        rows = len(ids) if self.crowd is None else self.crowd.rows
+        rows = len(ids) if self.batch is None else self.batch.rows
         if len(ids) == 1 and rows != 1:
-            found = self.weight[:, ids[0]]  # (S, ..., D)
-            return found[:, None].expand(-1, rows // size, *found.shape[1:]).flatten(0, 1)
+            vectors = self.weight[:, ids[0]]  # (S, ..., D)
+            return vectors[:, None].expand(-1, rows // size, *vectors.shape[1:]).flatten(0, 1)
         unfolded = ids.reshape(size, -1) + self.offset[:, None]
         return F.embedding(unfolded, self.weight.flatten(0, 1)).view(*ids.shape, width)
 
 
-class _Crowd:
-    """How many rows are in the forward pass at work, for modules that are shown one for all."""
+class _RowCount:
+    """How many rows the current forward pass has, for modules whose input is one row for all."""
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.rows = size
 
-    def note(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def count(self, _: nn.Module, args: tuple[Tensor, ...], kwargs: dict[str, Tensor]) -> None:
         self.rows = len(kwargs["input_ids"] if "input_ids" in kwargs else args[0])
 
 
-def _replaced(model: nn.Module, name: str, module: nn.Module, crowd: _Crowd) -> nn.Module:
+def _replaced(model: nn.Module, name: str, module: nn.Module, rows: _RowCount) -> nn.Module:
     build = _KINDS.get(f"{type(module).__module__}.{type(module).__name__}")
     if build is None:
         kind = type(module).__name__
@@ -172,32 +172,39 @@ def _replaced(model: nn.Module, name: str, module: nn.Module, crowd: _Crowd) -> 
             f"{type(model).__name__} cannot be stacked: {name or 'it'} is a {kind}; modules with weights may be "
             f"{', '.join(path.rpartition('.')[2] for path in _KINDS)}"
         )
-    return build(module, crowd)
+    return build(module, rows)
 
 
-def _linear(module: Any, crowd: _Crowd) -> nn.Module:
-    weight = _repeated(module.weight.t(), crowd.size)
-    return StackedLinear(weight, None if module.bias is None else _repeated(module.bias, crowd.size))
+def _linear(module: nn.Module, rows: _RowCount) -> nn.Module:
+    weight, bias = _weights(module)
+    return StackedLinear(_repeated(weight.t(), rows.size), None if bias is None else _repeated(bias, rows.size))
 
 
-def _conv1d(module: Any, crowd: _Crowd) -> nn.Module:
-    return StackedLinear(_repeated(module.weight, crowd.size), _repeated(module.bias, crowd.size))
+def _conv1d(module: nn.Module, rows: _RowCount) -> nn.Module:
+    weight, bias = _weights(module)
+    return StackedLinear(_repeated(weight, rows.size), None if bias is None else _repeated(bias, rows.size))
 
 
-def _norm(module: Any, crowd: _Crowd) -> nn.Module:
-    return StackedLayerNorm(module, crowd.size)
+def _norm(module: nn.Module, rows: _RowCount) -> nn.Module:
+    return StackedLayerNorm(cast("nn.LayerNorm", module), rows.size)
 
 
-def _embedding(module: Any, crowd: _Crowd) -> nn.Module:
-    return StackedEmbedding(_repeated(module.weight, crowd.size), crowd)
+def _embedding(module: nn.Module, rows: _RowCount) -> nn.Module:
+    return StackedEmbedding(_repeated(_weights(module)[0], rows.size), rows)
 
 
-_KINDS: dict[str, Callable[[Any, _Crowd], nn.Module]] = {
+_KINDS: dict[str, Callable[[nn.Module, _RowCount], nn.Module]] = {
     "torch.nn.modules.linear.Linear": _linear,
     "torch.nn.modules.normalization.LayerNorm": _norm,
     "torch.nn.modules.sparse.Embedding": _embedding,
     "transformers.pytorch_utils.Conv1D": _conv1d,
 }
+
+
+def _weights(module: nn.Module) -> tuple[Tensor, Tensor | None]:
+    """Weight and bias of a module, where it has one."""
+    parameters = dict(module.named_parameters(recurse=False))
+    return parameters["weight"], parameters.get("bias")
 
 
 def _repeated(weight: Tensor, size: int) -> Tensor:

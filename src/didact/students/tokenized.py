@@ -1,7 +1,7 @@
-"""Texts as a student reads them, and what it is told about them carried over to its own tokens.
+"""Texts as a student reads them, with hints, links and answers carried over to its own tokens.
 
 Hints, links and answers are characters of the source; students of different kinds cut the same text differently. A
-position takes part in a phrase when it shares a character with it, so nothing depends on marks of a tokenizer.
+position belongs to a phrase when it shares a character with it, so nothing depends on marks of a tokenizer.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +17,11 @@ from numpy.typing import NDArray
 from didact.errors import InputError
 from didact.models.encoding import Encoder
 from didact.ops.units import TokenSpan, word_spans
-from didact.students.base import Hint, Ints, Lesson
+from didact.students.base import Hint, Ints, LabelledExample
 from didact.types import Example, Span
 
 PADDING, UNKNOWN, SEPARATOR = 0, 1, 2
-"""Numbers that a vocabulary of words keeps free."""
+"""Token numbers that a vocabulary of words reserves."""
 
 Bools = NDArray[np.bool_]
 
@@ -64,18 +63,18 @@ class TokenizedTexts:
         """Which positions of a text share a character with each span: (spans, L)."""
         where = np.array([(span.field, span.start, span.end) for span in spans], dtype=np.int64).reshape(-1, 3, 1)
         overlap = (self.starts[row] < where[:, 2]) & (self.ends[row] > where[:, 1])
-        found: Bools = overlap & (self.fields[row] == where[:, 0]) & self.text[row]
-        return found
+        touched: Bools = overlap & (self.fields[row] == where[:, 0]) & self.text[row]
+        return touched
 
 
 @dataclass(frozen=True, eq=False)
 class HintTable:
-    """All different hints of some courses on the student's positions; row 0 says nothing.
+    """All different hints of some runs on the student's positions; row 0 is the empty hint.
 
     Attributes:
         weights: (hints, L).
         links: membership in the two phrases of each link (hints, K, 2, L); None where there are none.
-        rows: which row each lesson of each course has (courses, lessons).
+        rows: which row each training example of each run has (runs, examples).
     """
 
     weights: NDArray[np.float32]
@@ -87,7 +86,7 @@ class WordNumbers:
     """Words and their numbers, in lower case.
 
     Args:
-        words: the known ones, none twice.
+        words: the known words, each once.
     """
 
     def __init__(self, words: Iterable[str]) -> None:
@@ -141,93 +140,104 @@ def worded(examples: Sequence[Example], vocabulary: WordNumbers, max_length: int
     return _padded(ids, types, tokens)
 
 
-def hint_table(sheets: TokenizedTexts, lessons: Sequence[Ints], hints: Sequence[Sequence[Hint | None]]) -> HintTable:
-    """Hints of courses of equal length on the positions of the texts that they are about.
+def hint_table(texts: TokenizedTexts, places: Sequence[Ints], hints: Sequence[Sequence[Hint | None]]) -> HintTable:
+    """Hints of runs of equal length on the positions of the texts that they are about.
 
     A position takes the largest weight of the spans that it shares a character with: a set stays a set, whichever
-    tokens the student has. A hint given to several students stands in the table once.
+    tokens the student has. A hint that several students share is in the table once.
+
+    Args:
+        texts: of the pool.
+        places: of each run's training examples in the pool.
+        hints: of each run's training examples.
     """
     known: dict[tuple[int, int], int] = {}
-    weights = [np.zeros(sheets.width, dtype=np.float32)]
-    links: list[Bools] = [np.zeros((0, 2, sheets.width), dtype=bool)]
-    rows = np.zeros((len(lessons), len(lessons[0])), dtype=np.int64)
-    for course, (places, told) in enumerate(zip(lessons, hints, strict=True)):
-        for lesson, (place, hint) in enumerate(zip(places, told, strict=True)):
+    weights = [np.zeros(texts.width, dtype=np.float32)]
+    links: list[Bools] = [np.zeros((0, 2, texts.width), dtype=bool)]
+    rows = np.zeros((len(places), len(places[0])), dtype=np.int64)
+    for run, (own_places, own_hints) in enumerate(zip(places, hints, strict=True)):
+        for number, (place, hint) in enumerate(zip(own_places.tolist(), own_hints, strict=True)):
             if hint is None:
                 continue
-            key = (int(place), id(hint))
+            key = (place, id(hint))
             if key not in known:
                 known[key] = len(weights)
-                weights.append(hint_weights(sheets, int(place), hint))
-                links.append(_linked(sheets, int(place), hint))
-            rows[course, lesson] = known[key]
+                weights.append(hint_weights(texts, place, hint))
+                links.append(_linked(texts, place, hint))
+            rows[run, number] = known[key]
     return HintTable(np.stack(weights), _stacked_links(links), rows)
 
 
-def hint_weights(sheets: TokenizedTexts, row: int, hint: Hint) -> NDArray[np.float32]:
+def hint_weights(texts: TokenizedTexts, row: int, hint: Hint) -> NDArray[np.float32]:
     """A hint's weights on the positions of a text (L,)."""
-    said = np.flatnonzero(np.asarray(hint.weights) > 0)
-    found = np.zeros(sheets.width, dtype=np.float32)
-    if len(said):
-        touched = sheets.touched(row, [hint.spans[number] for number in said])
-        found[:] = np.where(touched, np.asarray(hint.weights)[said][:, None], 0.0).max(0)
-    return found
+    marked = np.flatnonzero(np.asarray(hint.weights) > 0)
+    weights = np.zeros(texts.width, dtype=np.float32)
+    if len(marked):
+        touched = texts.touched(row, [hint.spans[number] for number in marked])
+        weights[:] = np.where(touched, np.asarray(hint.weights)[marked][:, None], 0.0).max(0)
+    return weights
 
 
-def answer_positions(sheets: TokenizedTexts, lessons: Sequence[Lesson]) -> Ints:
-    """First and last position of each answer (lessons, 2); -1 where the length limit cut some of it off."""
-    found = np.full((len(lessons), 2), -1, dtype=np.int64)
-    for row, lesson in enumerate(lessons):
-        given = lesson.answer
-        span = given[0] if isinstance(given, Sequence) and given else given  # one of several to learn from
+def answer_positions(texts: TokenizedTexts, labelled: Sequence[LabelledExample]) -> Ints:
+    """First and last position of each answer (texts, 2); -1 where the length limit cut some of it off.
+
+    Where an example has several right answers, the first is taken.
+    """
+    positions = np.full((len(labelled), 2), -1, dtype=np.int64)
+    for row, item in enumerate(labelled):
+        span = item.answer[0] if isinstance(item.answer, Sequence) and item.answer else item.answer
         if not isinstance(span, Span):
-            raise InputError(f"lesson {row} (from 0) has the answer {given!r}; an answer in a passage must be a Span")
-        if not 0 <= span.field < len(lesson.example.fields):
-            raise InputError(f"the answer of lesson {row} (from 0) lies in field {span.field}, which it does not have")
-        places = np.flatnonzero(sheets.touched(row, [span])[0])
-        text = lesson.example.texts[span.field]
-        behind = len(text[: span.end].rstrip())  # blanks have no token of their own
-        if len(places) and sheets.ends[row, places[-1]] >= behind:
-            found[row] = places[0], places[-1]
-    return found
+            raise InputError(
+                f"training example {row} (from 0) has the answer {item.answer!r}; an answer in a passage must be a Span"
+            )
+        if not 0 <= span.field < len(item.example.fields):
+            raise InputError(
+                f"the answer of training example {row} (from 0) lies in field {span.field}, which it does not have"
+            )
+        places = np.flatnonzero(texts.touched(row, [span])[0])
+        end = len(item.example.texts[span.field][: span.end].rstrip())  # blanks have no token of their own
+        if len(places) and texts.ends[row, places[-1]] >= end:
+            positions[row] = places[0], places[-1]
+    return positions
 
 
-def answer_characters(sheets: TokenizedTexts, positions: Ints) -> Ints:
+def answer_characters(texts: TokenizedTexts, positions: Ints) -> Ints:
     """First and last character of answers given as first and last position: (texts, 2)."""
     rows = np.arange(len(positions))
-    return np.stack([sheets.starts[rows, positions[:, 0]], sheets.ends[rows, positions[:, 1]] - 1], 1)
+    return np.stack([texts.starts[rows, positions[:, 0]], texts.ends[rows, positions[:, 1]] - 1], 1)
 
 
 def _padded(
-    ids: Sequence[Any], types: Sequence[Any], tokens: Sequence[Sequence[TokenSpan | None]], filler: int = PADDING
+    ids: Sequence[Ints], types: Sequence[Ints], tokens: Sequence[Sequence[TokenSpan | None]], filler: int = PADDING
 ) -> TokenizedTexts:
+    """Rows of different length as arrays, filled up at their ends."""
     lengths = np.array([len(row) for row in ids], dtype=np.int64)
     shape = (len(ids), int(lengths.max(initial=1)))
-    made = {name: np.zeros(shape, dtype=np.int64) for name in ("ids", "types", "starts", "ends")}
-    made["ids"] += filler
+    arrays = {name: np.zeros(shape, dtype=np.int64) for name in ("ids", "types", "starts", "ends")}
+    arrays["ids"] += filler
     fields = np.full(shape, -1, dtype=np.int64)
     for row, (numbers, segments, spans) in enumerate(zip(ids, types, tokens, strict=True)):
-        made["ids"][row, : len(numbers)] = numbers
-        made["types"][row, : len(numbers)] = segments
+        arrays["ids"][row, : len(numbers)] = numbers
+        arrays["types"][row, : len(numbers)] = segments
         where = np.array([(-1, 0, 0) if span is None else span for span in spans], dtype=np.int64)
         fields[row, : len(numbers)] = where[:, 0]
-        made["starts"][row, : len(numbers)] = where[:, 1]
-        made["ends"][row, : len(numbers)] = where[:, 2]
-    return TokenizedTexts(lengths=lengths, fields=fields, **made)
+        arrays["starts"][row, : len(numbers)] = where[:, 1]
+        arrays["ends"][row, : len(numbers)] = where[:, 2]
+    return TokenizedTexts(lengths=lengths, fields=fields, **arrays)
 
 
-def _linked(sheets: TokenizedTexts, row: int, hint: Hint) -> Bools:
+def _linked(texts: TokenizedTexts, row: int, hint: Hint) -> Bools:
     """Membership in both phrases (K, 2, L) of the links of which something is left on both sides."""
-    found = [sheets.touched(row, link) for link in hint.links]
-    kept = [pair for pair in found if pair.any(1).all()]
-    return np.stack(kept) if kept else np.zeros((0, 2, sheets.width), dtype=bool)
+    pairs = [texts.touched(row, link) for link in hint.links]
+    kept = [pair for pair in pairs if pair.any(1).all()]
+    return np.stack(kept) if kept else np.zeros((0, 2, texts.width), dtype=bool)
 
 
 def _stacked_links(links: Sequence[Bools]) -> Bools | None:
     most = max(len(link) for link in links)
     if not most:
         return None
-    made = np.zeros((len(links), most, *links[0].shape[1:]), dtype=bool)
-    for row, link in zip(made, links, strict=True):
+    padded = np.zeros((len(links), most, *links[0].shape[1:]), dtype=bool)
+    for row, link in zip(padded, links, strict=True):
         row[: len(link)] = link
-    return made
+    return padded

@@ -17,7 +17,7 @@ import torch
 from didact.errors import DidactError
 from didact.meter import metered
 from didact.models.load import load_model
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.protocols import Explainer, Model
 from didact.testing.tiny import TEXTS, keyword_predict, tiny_model
 from didact.types import Card, Example, Explanation, Span
@@ -80,9 +80,9 @@ def finite_one_per_unit(explainer: Explainer, model: Model) -> None:
 
 def specials_never_scored(explainer: Explainer, model: Model) -> None:
     """No unit covers a special token, and every other token belongs to a unit."""
-    assert isinstance(model, TextModel)
+    assert isinstance(model, NetworkModel)
     for explanation in explainer.explain(model, list(SAMPLE)):
-        code = model.encoder.encode([explanation.example])[0]
+        code = model.reader.encode([explanation.example])[0]
         covered = sorted(position for positions in explanation.units.positions for position in positions)
         assert covered == [i for i, token in enumerate(code.tokens) if token is not None]
 
@@ -110,9 +110,9 @@ def another_seed_differs(explainer: Explainer, model: Model) -> None:
 
 def model_untouched(explainer: Explainer, model: Model) -> None:
     """Hooks, modes, gradients, attention implementation, weights, device and dtype are as before."""
-    assert isinstance(model, TextModel)
-    model.hf.train()
-    model.hf.base_model.eval()
+    assert isinstance(model, NetworkModel)
+    model.network.train()
+    model.network.base_model.eval()
     before = _state(model)
     explainer.explain(model, [SAMPLE[0]])
     assert _state(model) == before
@@ -120,7 +120,7 @@ def model_untouched(explainer: Explainer, model: Model) -> None:
 
 def model_untouched_after_failure(explainer: Explainer, model: Model) -> None:
     """The same when the user's model fails half way."""
-    assert isinstance(model, TextModel)
+    assert isinstance(model, NetworkModel)
     assert model.capabilities  # computed before the model starts to fail
     calls = 0
 
@@ -130,8 +130,8 @@ def model_untouched_after_failure(explainer: Explainer, model: Model) -> None:
         if calls > 1:
             raise KeyError("planted failure")
 
-    hook = model.hf.register_forward_hook(fail)
-    model.hf.train()
+    hook = model.network.register_forward_hook(fail)
+    model.network.train()
     before = _state(model)
     with pytest.raises(KeyError, match="planted failure"):
         explainer.explain(model, [SAMPLE[0]])
@@ -142,10 +142,10 @@ def model_untouched_after_failure(explainer: Explainer, model: Model) -> None:
 def prediction_is_plain(explainer: Explainer, model: Model) -> None:
     """The prediction on the explanation is the model's own."""
     (explanation,) = explainer.explain(model, [SAMPLE[0]])
-    if isinstance(model, TextModel):
+    if isinstance(model, NetworkModel):
         with torch.inference_mode():
             encoded = model.tokenizer(SAMPLE[0].text, return_tensors="pt")
-            plain = model.hf(**encoded).logits[0].softmax(-1).tolist()
+            plain = model.network(**encoded).logits[0].softmax(-1).tolist()
     else:
         plain = keyword_predict([SAMPLE[0].text])[0].tolist()
     np.testing.assert_allclose(explanation.prediction.probabilities, plain, atol=1e-6)
@@ -188,8 +188,8 @@ def json_round_trip(explainer: Explainer, model: Model) -> None:
 
 def pairs(explainer: Explainer, model: Model) -> None:
     """A pair is explained in both its texts."""
-    assert isinstance(model, TextModel)
-    both = load_model((model.hf, model.tokenizer), inputs="pair")
+    assert isinstance(model, NetworkModel)
+    both = load_model((model.network, model.tokenizer), inputs="pair")
     (explanation,) = explainer.explain(both, [Example(TEXTS[0], TEXTS[1], rationale=(Span(8, 17), Span(12, 16, 1)))])
     assert {span.field for span in explanation.units.spans} == {0, 1}
     assert len(explanation.scores) == len(explanation.units)
@@ -197,8 +197,8 @@ def pairs(explainer: Explainer, model: Model) -> None:
 
 def regression(explainer: Explainer, model: Model) -> None:
     """A one-output model is explained on its output."""
-    assert isinstance(model, TextModel)
-    (explanation,) = explainer.explain(make_case(model.hf.config.model_type, ["score"]), [SAMPLE[0]])
+    assert isinstance(model, NetworkModel)
+    (explanation,) = explainer.explain(make_case(model.network.config.model_type, ["score"]), [SAMPLE[0]])
     assert explanation.prediction.is_regression
     assert explanation.target.label == "score"
     assert np.isfinite(explanation.array).all()
@@ -254,12 +254,24 @@ class _Narrow:
     """A model that shows only the always-there functions and those of the given capabilities."""
 
     ALWAYS = frozenset(
-        {"name", "labels", "scales", "precision", "default_absence", "fingerprint", "units", "predict", "score"}
+        {
+            "name",
+            "labels",
+            "scales",
+            "precision",
+            "default_absence",
+            "fingerprint",
+            "target",
+            "units",
+            "levels",
+            "predict",
+            "score",
+        }
     )
     BY_NEED: ClassVar = {
-        "differentiable": frozenset({"embed", "gradients", "outputs", "read"}),
+        "differentiable": frozenset({"embed", "gradients", "values_at", "soft_score"}),
         "attentive": frozenset({"attention", "attention_times_gradient", "reads"}),
-        "hidden": frozenset({"hidden_gradients"}),
+        "hidden": frozenset({"hidden_gradients", "states"}),
         "layered": frozenset({"trace"}),
     }
 
@@ -274,8 +286,8 @@ class _Narrow:
         return getattr(self._model, name)
 
 
-def _state(model: TextModel) -> dict[str, object]:
-    network = model.hf
+def _state(model: NetworkModel) -> dict[str, object]:
+    network = model.network
     hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     return {
         "hooks": [len(getattr(module, kind)) for module in network.modules() for kind in hooks],

@@ -28,7 +28,7 @@ from didact.attribution.random import Random
 from didact.errors import InputError
 from didact.metrics.base import BaseMetric
 from didact.models.load import load_model
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.ops.units import word_spans
 from didact.protocols import Evidence, Model
 from didact.testing.conformance import _state, make_case
@@ -183,7 +183,7 @@ def evidence_untouched(metric: BaseMetric, evidence: Evidence) -> None:
 def model_untouched(metric: BaseMetric, evidence: Evidence) -> None:
     """Hooks, modes, gradients and weights of the model are as before."""
     model = evidence.model
-    assert isinstance(model, TextModel)
+    assert isinstance(model, NetworkModel)
     before = _state(model)
     metric.measure(evidence)
     assert _state(model) == before

@@ -19,7 +19,7 @@ from didact.attribution.base import ATTRIBUTIONS
 from didact.data.dataset import Dataset
 from didact.data.sampling import shuffled
 from didact.errors import InputError, ParameterError
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.protocols import ExampleLike, Explainer, Model
 from didact.provenance import display_name
 from didact.store.parts import Parts
@@ -355,7 +355,7 @@ class _Lesson:
             teachers=len(self.train) if self._apart else 0,
             seed=config.seed,
         )
-        tokenizer = self.model.tokenizer if isinstance(self.model, TextModel) else None
+        tokenizer = self.model.tokenizer if isinstance(self.model, NetworkModel) else None
         scorer = Scorer.for_texts(
             [one.units for one in self.train[0]], made, tokenizer=tokenizer, min_count=config.min_count
         )
@@ -366,9 +366,9 @@ class _Lesson:
     @property
     def _embeddings(self) -> Tensor:
         """The explained model's: (tokens, size)."""
-        if not isinstance(self.model, TextModel):
+        if not isinstance(self.model, NetworkModel):
             raise ParameterError(f"{self.model.name} shows no embeddings to keep; use embeddings='own'")
-        return cast("Tensor", self.model.hf.get_input_embeddings().weight).detach()
+        return cast("Tensor", self.model.network.get_input_embeddings().weight).detach()
 
     @property
     def level(self) -> Level:

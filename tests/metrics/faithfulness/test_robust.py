@@ -12,8 +12,9 @@ from didact.metrics.faithfulness.comprehensiveness import Comprehensiveness
 from didact.metrics.faithfulness.robust_comprehensiveness import RobustComprehensiveness
 from didact.metrics.faithfulness.robust_sufficiency import RobustSufficiency
 from didact.models.blackbox import BlackBox
+from didact.models.compose import compose
+from didact.models.network import NetworkModel
 from didact.models.surrogate import FineTuning, fine_tune_masked
-from didact.models.text import TextModel
 from didact.protocols import Evidence, Model
 from didact.testing.tiny import tiny_model
 from didact.types import Example, Explanation, Floats, Target
@@ -91,7 +92,7 @@ def test_what_is_missing_or_impossible_is_named() -> None:
 
 
 @functools.cache
-def planted() -> TextModel:
+def planted() -> NetworkModel:
     network, tokenizer = tiny_model("bert")
     network = network.eval().requires_grad_(True)
     rng = np.random.default_rng(0)
@@ -103,7 +104,7 @@ def planted() -> TextModel:
         optimizer.zero_grad()
         torch.autograd.backward(loss)
         optimizer.step()
-    return TextModel(network.requires_grad_(False), tokenizer)
+    return compose(network.requires_grad_(False), tokenizer)
 
 
 def written(rng: np.random.Generator, masks: bool = False) -> tuple[str, int]:

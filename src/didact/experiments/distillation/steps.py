@@ -28,7 +28,7 @@ from didact.experiments.distillation import grading
 from didact.experiments.distillation.recipe import SIGNALS, SPLITS, Study, learned_label
 from didact.metrics.base import METRICS
 from didact.models.load import load_model
-from didact.models.text import TextModel
+from didact.models.network import NetworkModel
 from didact.protocols import Evidence, Explainer
 from didact.store import compact, files
 from didact.store import records as record_store
@@ -93,10 +93,10 @@ class Desk:
         self._read = lru_cache(maxsize=8)(self._read_labels)
 
     @cached_property
-    def model(self) -> TextModel:
+    def model(self) -> NetworkModel:
         """The explained model."""
         given = dict(self.study.model) if self.device is None else {**self.study.model, "device": self.device}
-        return cast("TextModel", load_model(**_expanded(given)))
+        return cast("NetworkModel", load_model(**_expanded(given)))
 
     def texts(self, split: str) -> tuple[Example, ...]:
         """The texts of a split; none to learn from that is graded too."""
@@ -261,7 +261,7 @@ class Desk:
         kind, settings = SIGNALS[signal]
         task = signals.get(kind).suited(signed=train[0].signed, **settings)
         inherited = reading == "tokens" and self.study.embeddings != "own"
-        known = cast("torch.nn.Embedding", model.hf.get_input_embeddings()).weight.detach()
+        known = cast("torch.nn.Embedding", model.network.get_input_embeddings()).weight.detach()
         config = ScorerConfig(
             **{
                 "positions": "sinusoidal" if reading == "tokens" else "none",
@@ -279,7 +279,7 @@ class Desk:
         samples, held_out = (
             list(zip(scorer.read_explained(some), map(task.targets, some), strict=True)) for some in (train, validation)
         )
-        device = {"device": "cpu"} if model.hf.device.type == "cpu" else {}
+        device = {"device": "cpu"} if model.network.device.type == "cpu" else {}
         training = FitConfig(**{**own["training"], **device, "seed": seed})
         monitor = top_weight(task, held_out, validation) if self.study.choose == "top_weight" else None
         fitted = fit(scorer, task, samples, held_out, training, monitor=monitor)
@@ -300,7 +300,7 @@ class Desk:
             "seconds": round(fitted.seconds, 2),
         }
         learned = cast("Scorer", fitted.shape).folded()
-        return LearnedExplainer(learned.to(model.hf.device), task, about), facts
+        return LearnedExplainer(learned.to(model.network.device), task, about), facts
 
     def _grades(self, found: Sequence[Explanation], high: float | None = None) -> dict[str, list[float]]:
         """All metrics; ``high`` is that of the signal by which labels were learnt."""

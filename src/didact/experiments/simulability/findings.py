@@ -17,7 +17,7 @@ from didact.experiments.report.formatting import listed, plural
 from didact.experiments.simulability import outcomes
 from didact.experiments.simulability.recipe import KIND
 from didact.experiments.simulability.runner import Arm
-from didact.simulation.gains import Gain, SimulabilityGains, judge
+from didact.simulation.gains import Gain, SimulabilityGains, compute_gains
 from didact.simulation.simulability import NONE, Setting, Simulation
 from didact.stats.correlation import tau
 from didact.stats.crossed import crossed_interval
@@ -89,12 +89,12 @@ class Findings:
     @cached_property
     def verdict(self) -> SimulabilityGains:
         """Gains, ranks and agreements."""
-        return judge(self.simulation)
+        return compute_gains(self.simulation)
 
     @cached_property
     def further(self) -> list[SimulabilityGains]:
         """The same by correlation and by root mean square error, where numbers were imitated."""
-        return [judge(self.simulation, name) for name in ("pearson", "rmse")] if self.simulation.answers else []
+        return [compute_gains(self.simulation, name) for name in ("pearson", "rmse")] if self.simulation.answers else []
 
     @cached_property
     def arms(self) -> dict[str, Arm]:

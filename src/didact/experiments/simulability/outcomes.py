@@ -59,7 +59,7 @@ class OutcomeStore:
         """Keep an outcome."""
         rows = np.asarray(outcome.answers)
         columns = {"answer": rows} if rows.ndim == 1 else {"first": rows[:, 0], "last": rows[:, 1]}
-        told = {"trouble": outcome.trouble, "details": {name: float(v) for name, v in outcome.details.items()}}
+        told = {"trouble": outcome.failure, "details": {name: float(v) for name, v in outcome.details.items()}}
         table = pa.table({name: pa.array(np.ascontiguousarray(column)) for name, column in columns.items()})
         self.parts.write(key, table.replace_schema_metadata({b"didact.outcome": json.dumps(told).encode()}))
 
@@ -92,7 +92,7 @@ def read(path: Path) -> Simulation:
 
 
 def _rows(simulation: Simulation) -> Iterator[dict[str, Any]]:
-    troubles = {(one.setting, one.method, one.subset): one.why for one in simulation.troubles}
+    troubles = {(one.setting, one.method, one.subset): one.why for one in simulation.failures}
     if simulation.truth is not None:
         empty = {"student": "", "channel": "", "size": 0, "method": TEACHER, "control": False, "subset": 0}
         yield empty | {"scores": None, "answers": simulation.truth.tolist(), "trouble": None}

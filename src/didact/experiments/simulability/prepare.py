@@ -19,9 +19,9 @@ from didact.models.load import load_model
 from didact.protocols import Explainer, Metric, Model
 from didact.provenance import display_name
 from didact.simulation.hints import linked
-from didact.simulation.simulability import WeightedChannel, fitting, lessons
-from didact.students.base import CHANNELS, STUDENTS, Hint, Lesson, Student, Task
-from didact.types import Example, Span
+from didact.simulation.simulability import WeightedChannel, matching_channels, teacher_answers
+from didact.students.base import CHANNELS, STUDENTS, Hint, LabelledExample, Student
+from didact.types import AnswerKind, Example, Span
 
 HUMAN = "human"
 EXAM = 1_000
@@ -58,9 +58,9 @@ class Experiment:
 
     recipe: Recipe
     model: Model | None
-    pool: Sequence[Lesson]
-    exam: Sequence[Lesson]
-    task: Task
+    pool: Sequence[LabelledExample]
+    exam: Sequence[LabelledExample]
+    task: AnswerKind
     labels: tuple[str, ...]
     explainers: Mapping[str, Explainer]
     marked: Sequence[Hint]
@@ -101,9 +101,9 @@ def prepare(
     made = dict(explainers) if explainers is not None else configured(recipe.explainers)
     for explainer in made.values():
         check_needs(explainer.card, teacher)
-    taught, exam_lessons = (lessons(teacher, some.examples) for some in (pool, asked))
+    taught, exam_lessons = (teacher_answers(teacher, some.examples) for some in (pool, asked))
     is_number = any(isinstance(one.answer, float) for one in taught)
-    task: Task = "number" if is_number else "classes"
+    task: AnswerKind = "number" if is_number else "class"
     facts = {
         "teacher": {
             "name": display_name(teacher.name),
@@ -166,13 +166,13 @@ def _of_people(recipe: Recipe, pool: Dataset, exam: Dataset) -> Experiment:
     return Experiment(
         recipe,
         None,
-        [Lesson(one, _class(one, labels, pool.name)) for one in pool],
-        [Lesson(one, _class(one, labels, exam.name)) for one in exam],
-        "classes",
+        [LabelledExample(one, _class(one, labels, pool.name)) for one in pool],
+        [LabelledExample(one, _class(one, labels, exam.name)) for one in exam],
+        "class",
         labels,
         {},
         [marked(one) for one in pool],
-        *_students(recipe, "classes"),
+        *_students(recipe, "class"),
         facts={"teacher": {"name": HUMAN, "labels": list(labels)}} | _facts(pool, exam),
     )
 
@@ -215,8 +215,8 @@ def marked(example: Example) -> Hint:
     return Hint(hint.spans, hint.weights)
 
 
-def _answered(question: Question) -> Lesson:
-    return Lesson(question.example, question.answers[0])
+def _answered(question: Question) -> LabelledExample:
+    return LabelledExample(question.example, question.answers[0])
 
 
 def _class(example: Example, labels: Sequence[str], source: str) -> int:
@@ -232,7 +232,7 @@ def configured(given: Sequence[Entry]) -> dict[str, Explainer]:
     return {one.label: ATTRIBUTIONS.get(one.name).configured(**one.settings) for one in given}
 
 
-def _students(recipe: Recipe, task: Task) -> tuple[dict[str, Student], dict[str, WeightedChannel]]:
+def _students(recipe: Recipe, task: AnswerKind) -> tuple[dict[str, Student], dict[str, WeightedChannel]]:
     """Students by label and the channels that reach any of them."""
     students = {one.label: STUDENTS.get(one.name).configured(**one.settings) for one in recipe.students}
     ways = {}
@@ -242,7 +242,7 @@ def _students(recipe: Recipe, task: Task) -> tuple[dict[str, Student], dict[str,
         if not isinstance(weight, (int, float)):
             raise ParameterError(f"weight of {one.label} must be a number, got {weight!r}")
         ways[one.label] = WeightedChannel(CHANNELS.get(one.name).configured(**settings), float(weight))
-    used = {name for names in fitting(students, ways, task).values() for name in names}
+    used = {name for names in matching_channels(students, ways, task).values() for name in names}
     return students, {name: way for name, way in ways.items() if name in used}
 
 

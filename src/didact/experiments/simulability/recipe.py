@@ -14,8 +14,10 @@ from didact.experiments.recipe import Entry, check_labels, check_names, entries,
 from didact.registry import unknown
 from didact.simulation.controls import CONTROLS
 from didact.simulation.hints import HintFormat
+from didact.simulation.scoring import METRICS
 from didact.simulation.simulability import Plan
-from didact.students.base import CHANNELS, Task
+from didact.students.base import CHANNELS
+from didact.types import AnswerKind
 
 KIND = "simulability"
 Teacher = Literal["model", "human"]
@@ -74,7 +76,7 @@ class Recipe:
 
     name: str = "simulation"
     teacher: Teacher = "model"
-    task: Task | None = None
+    task: AnswerKind | None = None
     model: Mapping[str, Any] = field(default_factory=lambda: {"source": "default"})
     data: Mapping[str, Any] = field(default_factory=lambda: {"source": "corpus"})
     exam: Mapping[str, Any] = field(default_factory=dict)
@@ -127,7 +129,7 @@ class Recipe:
         """Refuse what cannot be run."""
         if self.teacher not in (allowed := get_args(Teacher)):
             raise FormatError(f"{where}: {unknown('teacher', self.teacher, allowed)}")
-        if self.task is not None and self.task not in (tasks := get_args(Task)):
+        if self.task is not None and self.task not in (tasks := tuple(METRICS)):
             raise FormatError(f"{where}: {unknown('task', self.task, tasks)}")
         if self.task == "span" and self.teacher != "human":
             raise FormatError(f"{where}: questions are taught by people here; say teacher = 'human'")

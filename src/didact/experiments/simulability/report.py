@@ -76,7 +76,7 @@ def plain(findings: Findings) -> dict[str, Any]:
         "overlap": findings.extras.get("overlap", {}),
         "troubles": [
             {**vars(one.setting), "method": one.method, "subset": one.subset, "why": one.why}
-            for one in findings.simulation.troubles
+            for one in findings.simulation.failures
         ],
         "manifest": dict(findings.manifest),
     }
@@ -191,7 +191,7 @@ def _tables(findings: Findings) -> list[tuple[str, tuple[str, ...], list[list[st
     ]
     found.append(("Do metrics rank explanations as students do?", ("metric", "setting", "τ", "p", "explainers"), rows))
     found.append(("Overlap of the hints", *_overlap_table(findings)))
-    rows = [[told(one.setting), one.method, str(one.subset), one.why] for one in findings.simulation.troubles]
+    rows = [[told(one.setting), one.method, str(one.subset), one.why] for one in findings.simulation.failures]
     found.append(("Students that were left out", ("setting", "method", "subset", "why"), rows))
     return [table for table in found if table[2]]
 

@@ -25,9 +25,10 @@ from didact.experiments.simulability.prepare import HUMAN, Experiment
 from didact.experiments.simulability.recipe import KIND, Format
 from didact.protocols import Evidence, Metric, Model
 from didact.provenance import content_hash, versions
-from didact.simulation.controls import ControlInput, controlled, corrupted, told_by
+from didact.simulation.controls import ControlInput, control_inputs, controlled, corrupted
+from didact.simulation.execution import simulate
 from didact.simulation.hints import overlap, size_in_bits
-from didact.simulation.simulability import Execution, Material, simulate
+from didact.simulation.simulability import Execution, SimulabilityData
 from didact.store import keys
 from didact.store.parts import Parts
 from didact.students.base import Hint
@@ -89,7 +90,7 @@ def run(experiment: Experiment, hall: RunOptions) -> Path:
     used = recipe.plan().used(len(experiment.pool)).tolist()
     explained = explain(experiment, parts, used)
     arms, hints = arranged(experiment, explained, used)
-    material = Material(
+    data = SimulabilityData(
         experiment.pool,
         experiment.exam,
         hints,
@@ -103,7 +104,7 @@ def run(experiment: Experiment, hall: RunOptions) -> Path:
     (out / "extras.json").write_text(_json(_extras(experiment, arms, hints, explained, parts)), encoding="utf-8")
     device = hall.device or ("cuda" if torch.cuda.is_available() else "cpu")
     desk = Execution(device, hall.together, outcomes.OutcomeStore(parts), hall.enough)
-    found = simulate(material, experiment.students, experiment.ways, recipe.plan(), desk)
+    found = simulate(data, experiment.students, experiment.ways, recipe.plan(), desk)
     outcomes.write(out / "students.parquet", found)
     return out
 
@@ -154,13 +155,13 @@ def _told(
     experiment: Experiment, form: Format, explanations: Sequence[Explanation] | None, used: Sequence[int]
 ) -> list[ControlInput]:
     if explanations is not None:
-        return told_by(explanations, form.format)
+        return control_inputs(explanations, form.format)
     classes = max(experiment.outputs, 1)
     return [
         ControlInput(
             experiment.pool[place].example,
             experiment.marked[place],
-            int(experiment.pool[place].answer) if experiment.task == "classes" else 0,  # type: ignore[arg-type]
+            int(experiment.pool[place].answer) if experiment.task == "class" else 0,  # type: ignore[arg-type]
             classes,
         )
         for place in used

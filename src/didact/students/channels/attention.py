@@ -1,30 +1,31 @@
-"""Attention regularisation: the student is asked to look where the hint points."""
+"""Attention regularisation: the student's attention is drawn to where the hint points."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from didact.students.base import CHANNELS, AttentionView, Batch, Channel, CohortOutput, StudentCard
+from didact.students.base import CHANNELS, Batch, ChannelCard, CohortOutput, LossChannel
 
 EPSILON = 1e-9
-"""What the hint gives to text it does not point at, and what is added to attention before its logarithm."""
+"""The hint's weight on text it does not point at, and what is added to attention before its logarithm."""
 
 
 @CHANNELS.register(
-    StudentCard(
+    ChannelCard(
         name="attention",
         family="network",
         summary="Pulls the student's attention towards the hint: KL(hint || attention).",
         reference="Pruthi et al. 2022 (attention regularisation)",
-        tasks=frozenset({"classes", "number", "span"}),
+        answers=frozenset({"class", "number", "span"}),
+        needs=frozenset({"attention_row"}),
     )
 )
 @dataclass(frozen=True, kw_only=True)
-class AttentionChannel(Channel):
+class AttentionChannel(LossChannel):
     """The divergence KL(hint || attention) = sum over positions of p (log p - log q), to be made small.
 
     p is the hint over the tokens of the text, which never points at special tokens: normalised, 1e-9 at the others,
@@ -38,15 +39,13 @@ class AttentionChannel(Channel):
     See also ``labelling``, which needs no attention, and ``alignment`` for links between phrases.
     """
 
-    look: ClassVar[AttentionView | None] = "row"
-
     over: Literal["all", "text"] = "all"
 
-    def loss(self, reading: CohortOutput, batch: Batch, head: nn.Module | None) -> Tensor:
+    def loss(self, output: CohortOutput, batch: Batch, head: nn.Module | None) -> Tensor:
         """KL(hint || attention) of each example (S, B)."""
-        if reading.attention is None:
-            raise ValueError("the cohort was read without attention; this channel asks for look='row'")
-        q = reading.attention  # (S, B, L)
+        if output.attention is None:
+            raise ValueError("the output has no attention; call the cohort with view='row' for this channel")
+        q = output.attention  # (S, B, L)
         q = q.to(torch.promote_types(q.dtype, torch.float32))
         hints, text = batch.hints.to(q.dtype), batch.text
         p = torch.where(text, hints / _total(hints) + EPSILON, 0.0)

@@ -1,4 +1,4 @@
-"""Sequence labelling as a second task: the student is asked to tell which tokens the hint marks."""
+"""Sequence labelling as a second task: the student learns to predict which tokens the hint marks."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from torch import Tensor, nn
 
 from didact.errors import ParameterError
 from didact.ops.crf import Chain, best, log_likelihood
-from didact.students.base import CHANNELS, Batch, Channel, CohortOutput, StudentCard
+from didact.students.base import CHANNELS, Batch, ChannelCard, CohortOutput, LossChannel
 
 TAGS = 2
 
 
 @CHANNELS.register(
-    StudentCard(
+    ChannelCard(
         name="labelling",
         family="network",
         summary="Has the student label the hint's tokens with a linear-chain CRF on its states.",
         reference="Pruthi et al. 2022 (multitask learning); Lafferty et al. 2001 (CRF)",
-        tasks=frozenset({"classes", "number", "span"}),
+        answers=frozenset({"class", "number", "span"}),
+        needs=frozenset({"states"}),
     )
 )
 @dataclass(frozen=True, kw_only=True)
-class LabellingChannel(Channel):
+class LabellingChannel(LossChannel):
     """-log p(tags | states): a linear layer on the student's last states and a chain over the tokens of the text.
 
-    A token's tag is 1 where the hint marks it. Special tokens are no part of the chain. Examples whose hint says
-    nothing are not labelled at all, rather than labelled as unmarked throughout. A dense hint is cut to the set of the
-    tokens with at least half of its largest weight, which is what one bit of it would tell: cut at zero, most of the
-    text would be marked.
+    A token's tag is 1 where the hint marks it. Special tokens are no part of the chain. Examples whose hint is empty
+    are not labelled at all, rather than labelled as unmarked throughout. A dense hint is cut to the set of the tokens
+    with at least half of its largest weight, which is what is left of it at one bit per token: cut at zero, most of the
+    text would be marked. The cut has no gradient, so this channel cannot train what produces the hints.
 
     Args:
         reduction: "token_mean" divides by the number of tokens of the text, so that long texts do not outweigh the
@@ -53,12 +54,12 @@ class LabellingChannel(Channel):
         """A linear layer and a chain for each student."""
         return LabellingHead(width, seeds)
 
-    def loss(self, reading: CohortOutput, batch: Batch, head: nn.Module | None) -> Tensor:
+    def loss(self, output: CohortOutput, batch: Batch, head: nn.Module | None) -> Tensor:
         """-log p(tags) of each example (S, B)."""
         if not isinstance(head, LabellingHead):
-            raise TypeError(f"labelling needs the head it made, got {type(head).__name__}")
+            raise TypeError(f"labelling needs the module that its method head returns, got {type(head).__name__}")
         tags = (batch.hints >= self.cut * batch.hints.amax(-1, keepdim=True)).long()
-        loss = -log_likelihood(head.emissions(reading.states), tags, batch.text, head.chain)
+        loss = -log_likelihood(head.emissions(output.states), tags, batch.text, head.chain)
         if self.reduction == "token_mean":
             loss = loss / batch.text.sum(-1).clamp_min(1)
         return torch.where(batch.hints.sum(-1) > 0, loss, 0.0)
@@ -85,7 +86,7 @@ class LabellingHead(nn.Module):
         return torch.einsum("sbld,sdt->sblt", states, self.weight) + self.bias[:, None, None]
 
     def tags(self, states: Tensor, mask: Tensor) -> Tensor:
-        """The tags that each student finds most likely (S, B, L); -1 where the mask is false."""
+        """The most likely tags (S, B, L); -1 where the mask is false."""
         return best(self.emissions(states), mask, self.chain)
 
 

@@ -1,4 +1,4 @@
-"""What the students that read word by word share: vocabulary, embeddings and the bidirectional LSTM."""
+"""Shared by the students that read word by word: vocabulary, embeddings and the bidirectional LSTM."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from torch import Tensor, nn
 from didact.errors import ParameterError
 from didact.ops.lstm import LstmWeights, bidirectional_lstm, reversed_texts
 from didact.settings import at_least
-from didact.students.base import Batch, Cohort, Course, Lesson, Student, StudentOutcome, TaskSetup
-from didact.students.cohort_training import check_setup, material, teach
+from didact.students.base import Batch, Cohort, LabelledExample, Student, StudentOutcome, TaskSetup, TrainingRun
+from didact.students.batches import cohort_data
+from didact.students.cohort_training import train_students
+from didact.students.matching import check_setup
 from didact.students.optimization import Schedule
 from didact.students.stacked import StackedEmbedding, StackedLinear
 from didact.students.tokenized import WordNumbers, worded
 from didact.types import Example
 
 TOGETHER = {"cpu": 1, "cuda": 16}
-"""Students at once when nobody says how many: what is fastest there (benchmarks/students.py).
+"""Students trained at once by default: what is fastest on the device (benchmarks/students.py).
 
 On a CPU, torch's LSTM for one student is about twice as fast per student as ours for many.
 """
@@ -34,17 +36,17 @@ class Recurrent(Student):
     The defaults are the first of the four configurations that Pruthi et al. sampled from their grid (batches of 8 to
     64, embeddings of 64 to 512, states of 256 to 1,024, learning rates of 5e-4 to 5e-3); the other three are (16, 64,
     256, 5e-3), (64, 256, 256, 5e-3) and (32, 128, 768, 2.5e-3). Embeddings begin at random, so the student knows
-    nothing but what it is taught.
+    nothing but its training examples.
 
     Args:
-        batch_size: lessons per step.
+        batch_size: training examples per step.
         embedding: width of a word's vector.
         hidden: width of a state, for each direction.
         learning_rate: of Adam, at its peak.
-        epochs: how often each lesson is seen.
+        epochs: how often each training example is seen.
         max_length: words per text; the rest is cut off.
-        min_count: words of the pool that are rarer than this are unknown ones.
-        vocabulary: most words that are known.
+        min_count: words that are rarer than this in the pool are treated as unknown.
+        vocabulary: number of words that are known at most.
         weight_decay: not for biases.
         clip: largest norm of a student's gradient; None for no limit.
         precision: "float32", or "tf32" products on GPUs.
@@ -68,14 +70,14 @@ class Recurrent(Student):
         if not self.learning_rate > 0:
             raise ParameterError(f"learning_rate of {self.card.name} must be above 0, got {self.learning_rate!r}")
 
-    def taught(
-        self, pool: Sequence[Lesson], courses: Sequence[Course], exam: Sequence[Example], lab: TaskSetup
+    def train_and_predict(
+        self, pool: Sequence[LabelledExample], runs: Sequence[TrainingRun], test: Sequence[Example], setup: TaskSetup
     ) -> list[StudentOutcome]:
-        """One outcome per course, each as if it were the only one."""
-        check_setup(self, lab)
-        texts = [lesson.example for lesson in pool]
+        """One outcome per run, each as if it were the only one."""
+        check_setup(self, setup)
+        texts = [labelled.example for labelled in pool]
         known = WordNumbers.of(texts, min_count=self.min_count, largest=self.vocabulary)
-        what = material(pool, worded(texts, known, self.max_length), worded(exam, known, self.max_length), lab)
+        data = cohort_data(pool, worded(texts, known, self.max_length), worded(test, known, self.max_length), setup)
         schedule = Schedule(
             learning_rate=self.learning_rate,
             batch_size=self.batch_size,
@@ -84,36 +86,39 @@ class Recurrent(Student):
             clip=self.clip,
             precision=self.precision,
         )
-        together = lab.together or TOGETHER[lab.device.partition(":")[0]]
-        return teach(lambda seeds: self.cohort(seeds, len(known), lab), what, courses, lab, schedule, together)
+        together = setup.together or TOGETHER[setup.device.partition(":")[0]]
+        return train_students(
+            lambda seeds: self.cohort(seeds, len(known), setup), data, runs, setup, schedule, together
+        )
 
     @abstractmethod
-    def cohort(self, seeds: Sequence[int], words: int, lab: TaskSetup) -> Cohort:
-        """Untrained students for so many words."""
+    def cohort(self, seeds: Sequence[int], words: int, setup: TaskSetup) -> Cohort:
+        """Untrained students with a vocabulary of so many words."""
 
 
 class RecurrentCohort(Cohort):
-    """Embeddings, LSTMs and answers' layers of several students.
+    """Embeddings, LSTMs and output layers of several students.
 
     One student alone has torch's own LSTM, which is faster for one; it begins with the same weights.
     """
 
-    def __init__(self, student: Recurrent, seeds: Sequence[int], words: int, lab: TaskSetup) -> None:
+    def __init__(self, student: Recurrent, seeds: Sequence[int], words: int, setup: TaskSetup) -> None:
         super().__init__()
         self.size, self.width = len(seeds), 2 * student.hidden
-        self.number = lab.task == "number"
+        self.twice_differentiable = self.size == 1 and setup.device == "cpu"  # nor has cuDNN a second derivative
+        self.is_number = setup.kind == "number"
         generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-        vectors = torch.stack([torch.randn(words, student.embedding, generator=one) for one in generators])
+        vectors = torch.stack([torch.randn(words, student.embedding, generator=generator) for generator in generators])
         self.embedding = StackedEmbedding(vectors)
         weights = _drawn(generators, student.embedding, student.hidden)
-        self.lstm = _Alone(weights) if self.size == 1 else _Together(weights)
+        self.lstm = TorchLstm(weights) if self.size == 1 else StackedLstm(weights)
         self.generators = generators
-        self.head = self.linear(self.width, 1 if self.number else lab.outputs)
+        self.head = self.linear(self.width, 1 if self.is_number else setup.outputs)
 
     def linear(self, inputs: int, outputs: int) -> StackedLinear:
-        """A layer with Xavier's weights, drawn in the order in which layers are asked for."""
+        """A layer with Xavier's weights, drawn in the order of the calls."""
         bound = (6 / (inputs + outputs)) ** 0.5
-        drawn = [torch.rand(inputs, outputs, generator=one) * 2 - 1 for one in self.generators]
+        drawn = [torch.rand(inputs, outputs, generator=generator) * 2 - 1 for generator in self.generators]
         return StackedLinear(torch.stack(drawn) * bound, torch.zeros(self.size, outputs))
 
     def states(self, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -123,13 +128,13 @@ class RecurrentCohort(Cohort):
         return self.lstm(vectors, lengths), lengths
 
     def answers(self, summary: Tensor) -> Tensor:
-        """Logits (S, B, C) or numbers (S, B) from what is left of each text (S, B, D)."""
-        found: Tensor = self.head(summary)
-        return found[..., 0] if self.number else found
+        """Logits (S, B, C) or numbers (S, B) from a summary of each text (S, B, D)."""
+        outputs: Tensor = self.head(summary)
+        return outputs[..., 0] if self.is_number else outputs
 
 
-class _Together(nn.Module):
-    """LSTMs of many students."""
+class StackedLstm(nn.Module):
+    """Bidirectional LSTMs of many students; without a second derivative (``didact.ops.lstm``)."""
 
     def __init__(self, weights: LstmWeights) -> None:
         super().__init__()
@@ -138,18 +143,19 @@ class _Together(nn.Module):
         self.bias = nn.Parameter(weights.bias)
 
     def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:
+        """Hidden states (S, B, L, 2H), zero at padding."""
         return bidirectional_lstm(inputs, lengths, LstmWeights(self.inward, self.recurrent, self.bias))
 
 
-class _Alone(nn.Module):
+class TorchLstm(nn.Module):
     """torch's LSTM for one student, one for each direction, so that padding needs no packing."""
 
     def __init__(self, weights: LstmWeights) -> None:
         super().__init__()
         _, _, width, gates = weights.inward.shape
         self.directions = nn.ModuleList(nn.LSTM(width, gates // 4, batch_first=True) for _ in range(2))
-        for number, one in enumerate(self.directions):
-            inward, recurrent, bias, other = one.parameters()
+        for number, lstm in enumerate(self.directions):
+            inward, recurrent, bias, other = lstm.parameters()
             with torch.no_grad():
                 inward.copy_(weights.inward[0, number].t())
                 recurrent.copy_(weights.recurrent[0, number].t())
@@ -164,6 +170,7 @@ class _Alone(nn.Module):
         return self
 
     def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:
+        """Hidden states (1, B, L, 2H), zero at padding."""
         forward, backward = self.directions
         first = forward(inputs[0])[0][None]
         second = reversed_texts(backward(reversed_texts(inputs, lengths)[0])[0][None], lengths)
@@ -174,6 +181,6 @@ class _Alone(nn.Module):
 def _drawn(generators: Sequence[torch.Generator], width: int, hidden: int) -> LstmWeights:
     """First weights, uniform as those of ``nn.LSTM``."""
     shapes = ((2, width, 4 * hidden), (2, hidden, 4 * hidden), (2, 4 * hidden))
-    drawn = [[torch.rand(shape, generator=one) * 2 - 1 for shape in shapes] for one in generators]
+    drawn = [[torch.rand(shape, generator=generator) * 2 - 1 for shape in shapes] for generator in generators]
     inward, recurrent, bias = (torch.stack(part) * hidden**-0.5 for part in zip(*drawn, strict=True))
     return LstmWeights(inward, recurrent, bias)

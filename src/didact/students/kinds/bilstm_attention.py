@@ -19,36 +19,37 @@ from didact.students.stacked import StackedLinear
         family="network",
         summary="A bidirectional LSTM over words; additive attention over its states answers.",
         reference="Pruthi et al., Evaluating Explanations, TACL 2022 (BiLSTM students with attention)",
-        channels=frozenset({"attention", "labelling"}),
+        offers=frozenset({"attention_row", "states"}),
     )
 )
 @dataclass(frozen=True, kw_only=True)
 class BiLstmAttention(Recurrent):
-    """Its attention, softmax over words of v · tanh(W h), is the row that hints are held against.
+    """Its attention, softmax over words of v · tanh(W h), is the row that hints are compared with.
 
-    v begins at zero, so an untaught student looks at all words alike. From a random v, 500 lessons are learned by heart
-    through whatever words it happens to like, and any hint helps that moves attention away from them, random words too.
+    v begins at zero, so an untrained student attends to all words alike. From a random v, 500 training texts are
+    memorised through whatever words it happens to prefer, and any hint helps that moves attention away from them,
+    random words too.
     """
 
-    def cohort(self, seeds: Sequence[int], words: int, lab: TaskSetup) -> Cohort:
-        """Untrained students for so many words."""
-        return _BiLstmsAttention(self, seeds, words, lab)
+    def cohort(self, seeds: Sequence[int], words: int, setup: TaskSetup) -> Cohort:
+        """Untrained students with a vocabulary of so many words."""
+        return _BiLstmsAttention(self, seeds, words, setup)
 
 
 class _BiLstmsAttention(RecurrentCohort):
-    """Answers from states that attention picks."""
+    """Answers from the mean of states, weighted by attention."""
 
-    def __init__(self, student: Recurrent, seeds: Sequence[int], words: int, lab: TaskSetup) -> None:
-        super().__init__(student, seeds, words, lab)
-        self.bend = self.linear(self.width, student.hidden)
-        self.judge = StackedLinear(torch.zeros(self.size, student.hidden, 1), torch.zeros(self.size, 1))
+    def __init__(self, student: Recurrent, seeds: Sequence[int], words: int, setup: TaskSetup) -> None:
+        super().__init__(student, seeds, words, setup)
+        self.hidden = self.linear(self.width, student.hidden)
+        self.scorer = StackedLinear(torch.zeros(self.size, student.hidden, 1), torch.zeros(self.size, 1))
 
-    def read(self, batch: Batch, look: AttentionView | None = None) -> CohortOutput:
+    def forward(self, batch: Batch, view: AttentionView | None = None) -> CohortOutput:
         """Answers, states and the distribution over words."""
-        if look == "matrix":
+        if view == "matrix":
             raise CapabilityError("bilstm_attention has one distribution over words, not one for each word")
         states, _ = self.states(batch)
-        scores = self.judge(torch.tanh(self.bend(states)))[..., 0]  # (S, B, L)
+        scores = self.scorer(torch.tanh(self.hidden(states)))[..., 0]  # (S, B, L)
         attention = scores.masked_fill(~batch.mask, torch.finfo(scores.dtype).min).softmax(-1)
         context = (attention[..., None, :] @ states)[..., 0, :]
-        return CohortOutput(self.answers(context), states, attention if look == "row" else None)
+        return CohortOutput(self.answers(context), states, attention if view == "row" else None)

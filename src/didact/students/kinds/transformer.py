@@ -5,16 +5,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
 
-from didact.errors import CapabilityError, ModelError, ParameterError
-from didact.models.encoding import Encoder
-from didact.models.eval_mode import quiet
-from didact.models.load import embedded_path
+from didact.errors import CapabilityError, ParameterError
+from didact.models.encoders import load_encoder
+from didact.models.encoding import Encoder, length_limit
 from didact.settings import at_least
 from didact.students.attention_tap import tapped_attention, use_attention_tap
 from didact.students.base import (
@@ -23,25 +21,27 @@ from didact.students.base import (
     Batch,
     Cohort,
     CohortOutput,
-    Course,
-    Lesson,
+    LabelledExample,
     Student,
     StudentCard,
     StudentOutcome,
     TaskSetup,
+    TrainingRun,
 )
-from didact.students.cohort_training import check_setup, material, teach
+from didact.students.batches import cohort_data
+from didact.students.cohort_training import train_students
+from didact.students.matching import check_setup
 from didact.students.optimization import Precision, Schedule
 from didact.students.stacked import StackedLinear, check_stackable, stacked
 from didact.students.tokenized import tokenised
 from didact.types import Example
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedModel
 
 GPU_TOGETHER, CPU_TOGETHER = 16, 4
 NARROW = 256
-"""Students at once when nobody says how many: what is fastest (benchmarks/students.py).
+"""Students trained at once by default: what is fastest (benchmarks/students.py).
 
 On a CPU, students with a narrow encoder are up to a quarter faster together; for wider ones it makes no difference.
 """
@@ -55,32 +55,32 @@ HEAD_SPREAD = 0.02
         family="network",
         summary="A pretrained encoder with a linear layer on its first state, all of it fine-tuned.",
         reference="Pruthi et al., Evaluating Explanations, TACL 2022 (BERT students)",
-        tasks=frozenset({"classes", "number", "span"}),
-        channels=frozenset({"attention", "labelling", "alignment"}),
+        answers=frozenset({"class", "number", "span"}),
+        offers=frozenset({"attention_row", "attention_matrix", "states"}),
     )
 )
 @dataclass(frozen=True, kw_only=True)
 class Transformer(Student):
-    """Starts from the weights of a pretrained encoder; only the answer's layer is drawn from the student's seed.
+    """Starts from the weights of a pretrained encoder; only the output layer is drawn from the student's seed.
 
     Where the encoder is built of the usual modules, many students train as one tensor program, each with weights of its
     own; else one after another. Both give the same results. That holds for the default ``dropout=0``: random numbers
-    drawn in training would belong to the whole cohort, and the order of lessons is noise enough for small courses.
+    drawn in training would belong to the whole cohort, and for few training examples their order is noise enough.
 
     Args:
         model: a Hub id or a directory; None for the encoder of the embedded sentiment model, which needs no download
             but is small, and has seen sentiment before.
         max_length: tokens per text; the rest is cut off.
         learning_rate: at its peak.
-        batch_size: lessons per step.
-        epochs: how often each lesson is seen.
+        batch_size: training examples per step.
+        epochs: how often each training example is seen.
         warmup: share of the steps in which the learning rate rises.
         weight_decay: of AdamW; not for biases and normalisations.
         clip: largest norm of a student's gradient; None for no limit.
         dropout: everywhere in the encoder; above 0, results depend on which students train together.
-        train_embeddings: whether the vectors of tokens are trained too; frozen ones are kept once for all students.
-        pooling: which state answers: the first, or the mean over all tokens.
-        layer: whose attention is looked at; -1 is the last.
+        train_embeddings: whether the token embeddings are trained too; frozen ones are stored once for all students.
+        pooling: the state that the output layer reads: the first, or the mean over all tokens.
+        layer: whose attention channels see; -1 is the last.
         rows: a row of attention is that of the first position, as in Pruthi et al., or the mean over all, as in SMaT.
         precision: "float32", or on GPUs "tf32" or "bfloat16" products.
     """
@@ -107,15 +107,15 @@ class Transformer(Student):
         if self.dropout >= 1 or self.warmup > 1:
             raise ParameterError(f"dropout and warmup of transformer are shares, got {self.dropout} and {self.warmup}")
 
-    def taught(
-        self, pool: Sequence[Lesson], courses: Sequence[Course], exam: Sequence[Example], lab: TaskSetup
+    def train_and_predict(
+        self, pool: Sequence[LabelledExample], runs: Sequence[TrainingRun], test: Sequence[Example], setup: TaskSetup
     ) -> list[StudentOutcome]:
-        """One outcome per course, each as if it were the only one."""
-        check_setup(self, lab)
-        reader = _Reader(self, lab)
-        encoder = Encoder(reader.tokenizer, reader.limit, 1.0)
-        sheets = [tokenised(texts, encoder) for texts in ([lesson.example for lesson in pool], exam)]
-        what = material(pool, sheets[0], sheets[1], lab)
+        """One outcome per run, each as if it were the only one."""
+        check_setup(self, setup)
+        factory = EncoderFactory(self, setup)
+        encoder = Encoder(factory.tokenizer, factory.limit, 1.0)
+        texts = [tokenised(some, encoder) for some in ([labelled.example for labelled in pool], test)]
+        data = cohort_data(pool, texts[0], texts[1], setup)
         schedule = Schedule(
             learning_rate=self.learning_rate,
             batch_size=self.batch_size,
@@ -126,15 +126,20 @@ class Transformer(Student):
             precision=self.precision,
             dropout=self.dropout > 0,
         )
-        return teach(reader.cohort, what, courses, lab, schedule, reader.together(len(courses)))
+        return train_students(factory.cohort, data, runs, setup, schedule, factory.together(len(runs)))
 
 
-class _Reader:
-    """The loaded encoder, from which every student is a copy."""
+class EncoderFactory:
+    """The loaded encoder, of which every student is a copy.
 
-    def __init__(self, student: Transformer, lab: TaskSetup) -> None:
-        self.student, self.lab = student, lab
-        self.encoder, self.tokenizer = load_encoder(student.model, student.dropout)
+    Args:
+        student: the settings.
+        setup: kind of answer and device.
+    """
+
+    def __init__(self, student: Transformer, setup: TaskSetup) -> None:
+        self.student, self.setup = student, setup
+        self.encoder, self.tokenizer = load_encoder(student.model, dropout=student.dropout)
         self.limit = length_limit(self.encoder, self.tokenizer, student.max_length)
         layers = int(self.encoder.config.num_hidden_layers)
         if not -layers <= student.layer < layers:
@@ -142,83 +147,81 @@ class _Reader:
                 f"layer of transformer must be {-layers} to {layers - 1} for this encoder, got {student.layer}"
             )
         self.layer = student.layer % layers
-        self.glances = use_attention_tap(self.encoder)
-        self.typed = "token_type_ids" in self.tokenizer.model_input_names
+        self.has_tap = use_attention_tap(self.encoder)
+        self.has_types = "token_type_ids" in self.tokenizer.model_input_names
         words = self.encoder.get_input_embeddings()
         self.shared: tuple[nn.Module, ...] = () if student.train_embeddings else (words,)
         if not student.train_embeddings:
             words.requires_grad_(False)
 
-    def together(self, courses: int) -> int:
+    def together(self, runs: int) -> int:
         """How many students train at once: one where the encoder cannot be stacked."""
         narrow = self.encoder.config.hidden_size <= NARROW
-        usual = (CPU_TOGETHER if narrow else 1) if self.lab.device == "cpu" else GPU_TOGETHER
-        asked = self.lab.together or usual
-        if asked == 1 or courses == 1:
+        usual = (CPU_TOGETHER if narrow else 1) if self.setup.device == "cpu" else GPU_TOGETHER
+        together = self.setup.together or usual
+        if together == 1 or runs == 1:
             return 1
         try:
-            check_stackable(self.encoder, _probe(self.encoder, self.typed), self.shared)
+            check_stackable(self.encoder, _probe(self.encoder, self.has_types), self.shared)
         except CapabilityError:
             return 1
-        return asked
+        return together
 
     def cohort(self, seeds: Sequence[int]) -> Cohort:
         """Untrained students."""
         size = len(seeds)
         encoder = copy.deepcopy(self.encoder) if size == 1 else stacked(self.encoder, size, self.shared)
         width = int(self.encoder.config.hidden_size)
-        outputs = {"classes": self.lab.outputs, "number": 1, "span": 2}[self.lab.task]
+        outputs = {"number": 1, "span": 2}.get(self.setup.kind, self.setup.outputs)
         return _Transformers(encoder, StackedLinear.drawn(seeds, width, outputs, HEAD_SPREAD), self)
 
 
 class _Transformers(Cohort):
-    """Encoders of several students as one, and their answers' layers."""
+    """Encoders of several students as one, and their output layers."""
 
-    def __init__(self, encoder: nn.Module, head: StackedLinear, reader: _Reader) -> None:
+    def __init__(self, encoder: nn.Module, head: StackedLinear, factory: EncoderFactory) -> None:
         super().__init__()
         self.encoder = encoder
         self.head = head
         self.size, self.width = head.weight.shape[:2]
-        self.typed, self.glances, self.layer = reader.typed, reader.glances, reader.layer
-        self.task, self.student = reader.lab.task, reader.student
+        self.has_types, self.has_tap, self.layer = factory.has_types, factory.has_tap, factory.layer
+        self.kind, self.student = factory.setup.kind, factory.student
 
-    def read(self, batch: Batch, look: AttentionView | None = None) -> CohortOutput:
-        """Answers, states and, where asked, one layer's attention."""
+    def forward(self, batch: Batch, view: AttentionView | None = None) -> CohortOutput:
+        """Answers, states and, where a view is requested, one layer's attention."""
         inputs = {"input_ids": batch.ids.flatten(0, 1), "attention_mask": batch.mask.flatten(0, 1).long()}
-        if self.typed:
+        if self.has_types:
             inputs["token_type_ids"] = batch.types.flatten(0, 1)
-        states, attention = self._encoded(inputs, look)
+        states, attention = self._encoded(inputs, view)
         states = states.view(self.size, -1, *states.shape[1:])  # (S, B, L, D)
-        if self.task == "span":
+        if self.kind == "span":
             answers = self.head(states)
         else:
             answers = self.head(self._pooled(states, batch.mask))
-            answers = answers[..., 0] if self.task == "number" else answers
+            answers = answers[..., 0] if self.kind == "number" else answers
         if attention is not None:
             attention = attention.view(self.size, -1, *attention.shape[1:])
-            attention = attention if look == "matrix" else self._row(attention, batch.mask)
+            attention = attention if view == "matrix" else self._row(attention, batch.mask)
         return CohortOutput(answers, states, attention)
 
-    def _encoded(self, inputs: dict[str, Tensor], look: AttentionView | None) -> tuple[Tensor, Tensor | None]:
-        """States (rows, L, D), and attention (rows, 1 or L, L) where it is looked at."""
-        if look is None:
+    def _encoded(self, inputs: dict[str, Tensor], view: AttentionView | None) -> tuple[Tensor, Tensor | None]:
+        """States (rows, L, D), and attention (rows, 1 or L, L) where a view is requested."""
+        if view is None:
             return self.encoder(**inputs).last_hidden_state, None
-        if self.glances:
-            first = look == "row" and self.student.rows == "first"
-            with tapped_attention(self.layer, "first" if first else "all") as glance:
+        if self.has_tap:
+            first = view == "row" and self.student.rows == "first"
+            with tapped_attention(self.layer, "first" if first else "all") as tap:
                 states = self.encoder(**inputs).last_hidden_state
-            return states, glance.seen
-        found = self.encoder(**inputs, output_attentions=True)
-        maps = found.attentions[self.layer]
+            return states, tap.probabilities
+        output = self.encoder(**inputs, output_attentions=True)
+        maps = output.attentions[self.layer]
         if maps.shape[-2:] != (inputs["input_ids"].shape[1],) * 2:
-            raise CapabilityError(f"{type(self.encoder).__name__} does not show attention from each token to each")
-        return found.last_hidden_state, maps.mean(1)
+            raise CapabilityError(f"{type(self.encoder).__name__} does not return attention from each token to each")
+        return output.last_hidden_state, maps.mean(1)
 
     def _row(self, attention: Tensor, mask: Tensor) -> Tensor:
         """(S, B, 1 or L, L) -> (S, B, L)."""
-        if self.student.rows == "first":
-            return attention[:, :, 0]
-        return _mean(attention, mask)
+        return attention[:, :, 0] if self.student.rows == "first" else _mean(attention, mask)
 
     def _pooled(self, states: Tensor, mask: Tensor) -> Tensor:
         """(S, B, L, D) -> (S, B, D)."""
@@ -231,55 +234,12 @@ def _mean(values: Tensor, mask: Tensor) -> Tensor:
     return (values * there).sum(2) / there.sum(2)
 
 
-def load_encoder(name: str | None, dropout: float) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Encoder and tokenizer, from the embedded files, a directory or the Hub."""
-    from transformers import AutoConfig, AutoModel, AutoTokenizer
-
-    place = embedded_path() if name is None else Path(name) if Path(name).is_dir() else name
-    try:
-        config = AutoConfig.from_pretrained(place)
-        for key, value in config.to_dict().items():
-            if "drop" in key and isinstance(value, float):
-                setattr(config, key, dropout)
-        tokenizer = AutoTokenizer.from_pretrained(place)
-        with quiet():
-            encoder = AutoModel.from_pretrained(place, config=config, dtype=torch.float32, use_safetensors=True)
-    except (OSError, ValueError, KeyError, ImportError) as problem:
-        said = next((line.strip() for line in str(problem).splitlines() if line.strip()), type(problem).__name__)
-        raise ModelError(
-            f"cannot load the student's encoder {name!r}: {said[:200]} (give a directory with config.json, a "
-            "tokenizer and safetensors, a Hub id, or leave model out for the embedded one)"
-        ) from problem
-    _check(name, encoder, tokenizer)
-    if getattr(encoder, "pooler", None) is not None:
-        encoder.pooler = None  # nothing reads it
-    return encoder.eval(), tokenizer
-
-
-def _check(name: str | None, encoder: Any, tokenizer: Any) -> None:
-    if not tokenizer.is_fast:
-        raise ModelError(f"{name!r} has no fast tokenizer, so hints in characters cannot reach its tokens")
-    if encoder.config.is_encoder_decoder:
-        raise ModelError(f"{name!r} is an encoder-decoder; a student must be an encoder")
-
-
-def length_limit(encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, asked: int) -> int:
-    """The smallest of the asked, the tokenizer's and the position table's limits."""
-    limits = [asked, tokenizer.model_max_length]
-    table = getattr(encoder.config, "max_position_embeddings", None)
-    if isinstance(table, int) and table > 0:
-        # RoBERTa and its kin count positions from behind the number of padding.
-        shifted = getattr(getattr(encoder, "embeddings", None), "padding_idx", None)
-        limits.append(table if shifted is None else table - shifted - 1)
-    return min(limits)
-
-
-def _probe(encoder: PreTrainedModel, typed: bool) -> dict[str, Tensor]:
+def _probe(encoder: PreTrainedModel, has_types: bool) -> dict[str, Tensor]:
     """Four short rows of different length, on the encoder's device."""
     ids = torch.arange(36).view(4, 9) % min(30, encoder.config.vocab_size - 10) + 10
     mask = torch.arange(9) < torch.tensor([[9], [7], [9], [5]])
     pad = encoder.config.pad_token_id
     inputs = {"input_ids": ids.masked_fill(~mask, 0 if pad is None else pad), "attention_mask": mask.long()}
-    if typed:
+    if has_types:
         inputs["token_type_ids"] = torch.zeros_like(ids)
     return {name: value.to(encoder.device) for name, value in inputs.items()}

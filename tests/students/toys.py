@@ -1,4 +1,4 @@
-"""A small but real student for tests of the protocol, and lessons whose best hints are known."""
+"""A small but real student for tests of the protocol, and training texts whose best hints are known."""
 
 from __future__ import annotations
 
@@ -10,20 +10,18 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from torch import Tensor, nn
 
-from didact.simulation.simulability import Material
+from didact.simulation.simulability import SimulabilityData
 from didact.students.base import (
-    Batch,
     Channel,
-    CohortOutput,
-    Course,
+    ChannelCard,
     Hint,
-    Lesson,
+    LabelledExample,
     Student,
     StudentCard,
     StudentOutcome,
     TaskSetup,
+    TrainingRun,
 )
 from didact.types import Example, Span
 
@@ -35,50 +33,49 @@ FILLERS = tuple(f"w{number}" for number in range(60))
 class Words(Channel):
     """Hinted words count more; there is no loss to compute."""
 
-    card: ClassVar[StudentCard] = StudentCard(
-        "words", "closed form", "Hinted words count more.", "test", frozenset({"classes", "number"})
+    card: ClassVar[ChannelCard] = ChannelCard(
+        "words", "closed form", "Hinted words count more.", "test", needs=frozenset({"word_counts"})
     )
     strength: float = 10.0
-
-    def loss(self, reading: CohortOutput, batch: Batch, head: nn.Module | None) -> Tensor:
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tally(Student):
-    """Naive Bayes over words (or the mean answer of texts that share words); what was asked of it is counted."""
+    """Naive Bayes over words (or the mean answer of texts that share words); its calls are recorded."""
 
     card: ClassVar[StudentCard] = StudentCard(
-        "tally", "closed form", "Counts words.", "test", frozenset({"classes", "number"}), frozenset({"words"})
+        "tally", "closed form", "Counts words.", "test", offers=frozenset({"word_counts"})
     )
     smoothing: float = 1.0
     fails_at: int = -1
-    asked: ClassVar[list[tuple[int, str]]] = []
+    calls: ClassVar[list[tuple[int, str]]] = []
 
-    def taught(
-        self, pool: Sequence[Lesson], courses: Sequence[Course], exam: Sequence[Example], lab: TaskSetup
+    def train_and_predict(
+        self, pool: Sequence[LabelledExample], runs: Sequence[TrainingRun], test: Sequence[Example], setup: TaskSetup
     ) -> list[StudentOutcome]:
-        Tally.asked.append((len(courses), lab.channel.card.name if lab.channel else ""))
-        return [self._one(pool, course, exam, lab) for course in courses]
+        Tally.calls.append((len(runs), setup.channel.card.name if setup.channel else ""))
+        return [self._one(pool, run, test, setup) for run in runs]
 
-    def _one(self, pool: Sequence[Lesson], course: Course, exam: Sequence[Example], lab: TaskSetup) -> StudentOutcome:
-        if course.seed == self.fails_at and course.weight > 0:
-            return StudentOutcome(np.zeros(len(exam)), "its loss was not finite", {})
+    def _one(
+        self, pool: Sequence[LabelledExample], run: TrainingRun, test: Sequence[Example], setup: TaskSetup
+    ) -> StudentOutcome:
+        if run.seed == self.fails_at and run.weight > 0:
+            return StudentOutcome(np.zeros(len(test)), "its loss was not finite", {})
         sums: dict[str, float] = {}
         counts: Counter[str] = Counter()
-        for place, hint in zip(course.lessons.tolist(), course.hints, strict=True):
-            lesson = pool[place]
-            sign = float(lesson.answer) if lab.task == "number" else 2.0 * int(lesson.answer) - 1  # type: ignore[arg-type]
-            for word in words(lesson.example.text):
-                told = course.weight * weight_at(hint, word) * getattr(lab.channel, "strength", 0.0)
+        for place, hint in zip(run.places.tolist(), run.hints, strict=True):
+            labelled = pool[place]
+            sign = float(labelled.answer) if setup.kind == "number" else 2.0 * int(labelled.answer) - 1  # type: ignore[arg-type]
+            for word in words(labelled.example.text):
+                told = run.weight * weight_at(hint, word) * getattr(setup.channel, "strength", 0.0)
                 sums[word.group()] = sums.get(word.group(), 0.0) + sign * (1 + told)
                 counts[word.group()] += 1
         answers = []
-        for example in exam:
+        for example in test:
             found = [sums.get(w.group(), 0.0) / (counts[w.group()] + self.smoothing) for w in words(example.text)]
             total = math.fsum(found)
-            answers.append(total if lab.task == "number" else float(total > 0))
-        return StudentOutcome(np.array(answers), None, {"lessons": float(len(course.lessons))})
+            answers.append(total if setup.kind == "number" else float(total > 0))
+        return StudentOutcome(np.array(answers), None, {"examples": float(len(run.places))})
 
 
 def words(text: str) -> list[re.Match[str]]:
@@ -112,18 +109,18 @@ def hint_at(example: Example, places: Sequence[int]) -> Hint:
     return Hint(spans, weights)
 
 
-def material(pool: int = 120, exam: int = 150, **changes: object) -> Material:
+def simulability_data(pool: int = 120, test: int = 150, **changes: object) -> SimulabilityData:
     """Oracle hints mark the word that decides, random ones any word."""
-    taught, asked = reviews(pool, 1), reviews(exam, 2)
+    taught, asked = reviews(pool, 1), reviews(test, 2)
     rng = np.random.default_rng(3)
     hints = {
         "oracle": [hint_at(example, [place]) for example, _, place in taught],
         "random": [hint_at(example, [int(rng.integers(12))]) for example, _, _ in taught],
     }
     given = {
-        "pool": [Lesson(example, label) for example, label, _ in taught],
-        "exam": [Lesson(example, label) for example, label, _ in asked],
+        "pool": [LabelledExample(example, label) for example, label, _ in taught],
+        "test": [LabelledExample(example, label) for example, label, _ in asked],
         "hints": hints,
         "controls": frozenset({"random"}),
     }
-    return Material(**(given | changes))  # type: ignore[arg-type]
+    return SimulabilityData(**(given | changes))  # type: ignore[arg-type]

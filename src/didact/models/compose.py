@@ -1,0 +1,68 @@
+"""Puts a network together with the reader and the head that serve it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+from torch import nn
+
+from didact.errors import ModelError
+from didact.models.heads.base import HEADS, Head
+from didact.models.network import NetworkModel
+from didact.models.readers.base import READERS, AnyReader, ReaderOptions
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
+
+
+def compose(
+    network: nn.Module,
+    processor: object,
+    *,
+    inputs: str | None = None,
+    options: ReaderOptions | None = None,
+    batch_tokens: int | None = None,
+) -> NetworkModel:
+    """The adapter of a network, with the registered reader and head that serve it.
+
+    Args:
+        network: the user's, borrowed and never changed.
+        processor: what came along with it: a fast tokenizer for texts.
+        inputs: name of the reader; chosen by what the network is like when not given.
+        options: length limits.
+        batch_tokens: positions per batch, if the default does not suit the machine.
+    """
+    reader = choose_reader(network, processor) if inputs is None else READERS.get(inputs)
+    config = cast("PreTrainedConfig", network.config)
+    head = choose_head([type(network).__name__], config)
+    made = reader.of(network, processor, options or ReaderOptions())
+    return NetworkModel(network, made, head.of(config), batch_tokens=batch_tokens)
+
+
+def choose_head(architectures: Sequence[str], config: PreTrainedConfig) -> type[Head]:
+    """The head that serves networks of one of these classes; of any class that has a head, where none is known."""
+    cards = HEADS.cards()
+    kinds = list(dict.fromkeys(card.architecture for card in cards if card.architecture))
+    heads = [HEADS.get(card.name) for card in cards]
+    for name in architectures or kinds:
+        for head in heads:
+            if head.serves(name, config):
+                return head
+    raise ModelError(
+        f"there is no head for {architectures[0]}; only networks of these kinds can be explained: "
+        f"{', '.join('...' + kind for kind in kinds)}"
+    )
+
+
+def choose_reader(network: nn.Module, processor: object) -> type[AnyReader]:
+    """The reader that serves a network with this processor."""
+    readers = [READERS.get(name) for name in READERS.names()]
+    serving = [reader for reader in readers if reader.serves(network, processor)]
+    if len(serving) != 1:
+        names = ", ".join(reader.card.name for reader in serving or readers)
+        which = "several readers serve" if serving else "no reader serves"
+        raise ModelError(
+            f"{which} {type(network).__name__} with a {type(processor).__name__}; choose by inputs={names}"
+        )
+    return serving[0]

@@ -1,0 +1,1 @@
+"""Heads: what a network predicts, and which number is explained; one file each."""

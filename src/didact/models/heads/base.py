@@ -1,0 +1,103 @@
+"""What the engine needs to know about a network's answers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self
+
+from torch import Tensor
+
+from didact.errors import CapabilityError
+from didact.models.batch import Batch
+from didact.protocols import TargetLike
+from didact.registry import Registry
+from didact.types import AnswerKind, Prediction, Scale, Target
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
+
+
+@dataclass(frozen=True)
+class HeadCard:
+    """What a registered head is.
+
+    Attributes:
+        name: registered name; also its file and its test id.
+        family: heading in lists.
+        summary: one sentence.
+        answers: the kind of answer that it predicts.
+        architecture: what the names of the Transformers classes that it serves contain; "" where it serves none.
+        auto_class: the Transformers class that loads such a network from a directory or the Hub.
+    """
+
+    name: str
+    family: str
+    summary: str
+    answers: AnswerKind
+    architecture: str = ""
+    auto_class: str = ""
+
+
+class Head(ABC):
+    """Turns what a network returns into predictions and into the explained number; holds no weights.
+
+    The engine hands over outputs with rows first, in any further shape, and the batch that they were computed from: a
+    head whose outputs belong to positions finds there which position of which encoded example a column shows.
+
+    Attributes:
+        labels: names of the outputs.
+        scales: scales of the explained number, the default first.
+    """
+
+    card: ClassVar[HeadCard]
+    labels: tuple[str, ...]
+    scales: tuple[Scale, ...]
+
+    @classmethod
+    def serves(cls, architecture: str, config: PreTrainedConfig) -> bool:
+        """Whether networks of this class and configuration answer as the head expects."""
+        return bool(cls.card.architecture) and cls.card.architecture in architecture
+
+    @classmethod
+    def of(cls, config: PreTrainedConfig) -> Self:
+        """The head of a network that it serves."""
+        raise CapabilityError(f"the {cls.card.name} head cannot be made from a configuration; make it yourself")
+
+    @abstractmethod
+    def outputs(self, result: object) -> Tensor:
+        """What matters of a network's result, rows first."""
+
+    @abstractmethod
+    def predictions(self, outputs: Tensor, batch: Batch) -> list[Prediction]:
+        """One prediction per row."""
+
+    @abstractmethod
+    def values(self, outputs: Tensor, targets: Sequence[Target], batch: Batch) -> Tensor:
+        """The explained number per row, differentiable: (rows, ...) -> (rows,)."""
+
+    @abstractmethod
+    def target(self, given: TargetLike, prediction: Prediction, scale: Scale) -> Target:
+        """The target that a user means, on this scale; nothing means what is predicted."""
+
+    def loss(self, outputs: Tensor, wanted: Tensor) -> Tensor:
+        """Distance from another model's answers, for fine-tuning; ``wanted`` is what ``imitated`` gives."""
+        raise CapabilityError(f"a network with a {self.card.name} head cannot be fine-tuned on answers here")
+
+    def imitated(self, prediction: Prediction) -> tuple[float, ...]:
+        """What ``loss`` compares outputs with when the network learns to answer like this prediction."""
+        return prediction.probabilities or prediction.outputs
+
+
+class HasLogits(Protocol):
+    """What Transformers' classifiers and regressors return."""
+
+    @property
+    def logits(self) -> Tensor:
+        """Outputs, (rows, labels)."""
+        ...
+
+
+HEADS: Registry[Head, HeadCard] = Registry("head", "didact.models.heads", [str(Path(__file__).parent)], "didact.heads")

@@ -1,0 +1,392 @@
+"""A network between a reader and a head: the engine that all methods run on, whatever goes in and comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from didact.errors import CapabilityError, ParameterError
+from didact.meter import count
+from didact.models import precision
+from didact.models.attention_gradients import attention_maps, maps_times_gradient
+from didact.models.batch import Batch, Encoded, Ints
+from didact.models.eval_mode import evaluating, frozen, parameters
+from didact.models.exclusive import exclusive
+from didact.models.gradients import Blends, PointRows, Value, graph_budget, weighted_gradients
+from didact.models.heads.base import Head
+from didact.models.hidden import Reduce, hidden_gradients, hidden_layers, hidden_states, layer_of
+from didact.models.layers import Trace, is_layered, trace
+from didact.models.planner import default_budget, run
+from didact.models.readers.base import AnyReader, network_name
+from didact.models.soft_masks import position_weights, soft_values
+from didact.models.traits import Traits, find_traits
+from didact.models.variants import VariantRows
+from didact.ops.masking import Absence, unique_rows, unit_of_position
+from didact.protocols import (
+    ATTENTIVE,
+    DIFFERENTIABLE,
+    HIDDEN,
+    LAYERED,
+    AttentionKind,
+    AttentionRows,
+    Points,
+    Reads,
+    TargetLike,
+    Visit,
+)
+from didact.provenance import content_hash
+from didact.registry import unknown
+from didact.types import Example, Floats, Keep, Level, Prediction, Scale, Target, Units
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+class NetworkModel:
+    """A network with its reader and head, borrowed and never changed; one thread at a time uses the network.
+
+    Args:
+        network: the user's, wherever it is and in whatever mode.
+        reader: what it is fed, which units there are, how an absent unit is shown.
+        head: what it predicts and which number is explained.
+        batch_tokens: positions per batch (rows times padded length).
+    """
+
+    def __init__(self, network: nn.Module, reader: AnyReader, head: Head, *, batch_tokens: int | None = None) -> None:
+        self.network = cast("PreTrainedModel", network)  # most are; the engine calls what every module has
+        self.reader = reader
+        self.head = head
+        self.name = network_name(network)
+        self.labels = head.labels
+        self.scales: tuple[Scale, ...] = head.scales
+        self.levels: tuple[Level, ...] = reader.levels
+        self.budget = default_budget(reader.device, batch_tokens)
+        self._hashed: tuple[object, str] | None = None
+        self._traits: Traits | None = None
+        self._capabilities: frozenset[str] | None = None
+
+    @property
+    def inputs(self) -> str:
+        """Name of the reader."""
+        return self.reader.card.name
+
+    @property
+    def precision(self) -> float:
+        """How far the explained pass may lie from the plain one: further where products are rounded."""
+        return 1e-3 if precision.step(self.dtype, self.reader.device) < 1e-4 else 3e-2
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the weights."""
+        return next(self.network.parameters()).dtype
+
+    @property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The user's tokenizer, where the reader has one."""
+        if self.reader.tokenizer is None:
+            raise CapabilityError(f"{self.name} reads no text, so it has no tokenizer")
+        return self.reader.tokenizer
+
+    @property
+    def traits(self) -> Traits:
+        """What the network tolerates; tried once, on first need."""
+        if self._traits is None:
+            with evaluating(self.network):  # not a cached_property, whose lock would be taken before the network's
+                traits = self._traits or find_traits(self.network, self.reader, self.head.outputs)
+                if not traits.batches:
+                    self.budget.rows = 1
+                self._traits = traits
+        return self._traits
+
+    @property
+    def default_absence(self) -> str:
+        """The reader's own; where positions would be dropped and the network cannot do without, they are deleted."""
+        default = self.reader.default_absence
+        return "delete" if default == "drop" and self.traits.must_delete else default
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What methods may need beyond ``score``."""
+        if self._capabilities is None:
+            takes = self.traits.takes_embeddings
+            tried = {
+                DIFFERENTIABLE: takes,
+                ATTENTIVE: self.traits.shows_attention,
+                HIDDEN: takes and hidden_layers(self.network) is not None,
+                LAYERED: is_layered(self.network),
+            }
+            self._capabilities = frozenset(name for name, holds in tried.items() if holds)
+        return self._capabilities
+
+    def fingerprint(self) -> str:
+        """Hash of the configuration and of 64 evenly spaced values of every weight, renewed when a weight changed."""
+        with exclusive(self.network):
+            state = tuple((weight.data_ptr(), weight._version) for weight in parameters(self.network))
+            if self._hashed is None or self._hashed[0] != state:
+                self._hashed = (state, self._hash())
+            return self._hashed[1]
+
+    def _hash(self) -> str:
+        config = getattr(self.network, "config", None)
+        parts = [type(self.network).__name__ if config is None else config.to_dict(), self.reader.identity()]
+        for name, weight in self.network.state_dict().items():
+            flat = weight.detach().reshape(-1)
+            sample = flat[:: max(1, flat.numel() // 64)][:64].double().cpu().numpy()
+            parts.append([name, list(weight.shape), sample.tobytes().hex()])
+        return content_hash(parts)
+
+    def target(self, given: TargetLike, prediction: Prediction, scale: Scale) -> Target:
+        """What the head makes of a user's wish; nothing means what is predicted."""
+        return self.head.target(given, prediction, scale)
+
+    def units(self, examples: Sequence[Example], level: Level | None = None) -> list[Units]:
+        """What gets a score, on a level that the reader offers."""
+        if level not in (None, *self.levels):
+            raise ParameterError(unknown("level", level, self.levels))
+        for example in examples:
+            self.reader.check(example)
+        return self.reader.units(examples, level or self.levels[0])
+
+    def predict(self, examples: Sequence[Example]) -> list[Prediction]:
+        """Plain passes over padded batches, with nothing but what the reader feeds."""
+        for example in examples:
+            self.reader.check(example)
+        codes = self.reader.encode(examples)
+        made: dict[int, Prediction] = {}
+
+        def evaluate(rows: Ints) -> None:
+            own = [codes[row] for row in rows]
+            batch = Batch(self.reader.whole(own), own)
+            outputs = self._outputs(batch).float().cpu()
+            made.update(zip(rows.tolist(), self.head.predictions(outputs, batch), strict=True))
+
+        with evaluating(self.network), torch.inference_mode():
+            _ = self.traits
+            run("predicting", _lengths(codes), self.budget, True, evaluate)
+        count(forwards=len(codes), evaluated=len(codes))
+        return [made[number] for number in range(len(codes))]
+
+    def score(
+        self, units: Sequence[Units], targets: Sequence[Target], keep: Sequence[Keep], absence: str | None = None
+    ) -> list[Floats]:
+        """The target under each keep mask.
+
+        Variants of all examples share batches; a variant that repeats is evaluated once; with "delete" and "drop"
+        absent positions are not computed at all.
+        """
+        operator = self._absence(absence)
+        if operator.kind == "blend":
+            return self._blended(units, targets, keep)
+        with evaluating(self.network), torch.inference_mode():
+            codes = self._encode(units)
+            rows = VariantRows(units, codes, keep, operator, self.reader, self.traits.position_offset)
+            values = np.zeros(len(rows.owner))
+
+            def evaluate(batch: Ints) -> None:
+                made = rows.batch(batch)
+                wanted = [targets[i] for i in rows.owner[batch]]
+                values[batch] = self.head.values(self._outputs(made).float(), wanted, made).cpu().numpy()
+
+            run("evaluating variants", rows.lengths, self.budget, True, evaluate)
+        count(forwards=sum(len(masks) for masks in keep), evaluated=len(rows.owner))
+        return rows.spread(values)
+
+    def _blended(self, units: Sequence[Units], targets: Sequence[Target], keep: Sequence[Keep]) -> list[Floats]:
+        """The target under weights between 0 and 1, by mixing embeddings."""
+        distinct = [unique_rows(masks) for masks in keep]
+        masks = [torch.from_numpy(rows.astype(np.float32)).to(self.reader.device) for rows, _ in distinct]
+        with evaluating(self.network), torch.inference_mode():
+            rows, value = self._points(units, targets, self._mixtures(units, masks, "mask"))
+            values = np.zeros(len(rows.owner))
+
+            def evaluate(batch: Ints) -> None:
+                values[batch] = value(rows.owner[batch], rows.vectors(batch)).float().cpu().numpy()
+
+            run("evaluating variants", rows.lengths, self.budget, self.traits.pads_embeddings, evaluate)
+        count(forwards=sum(len(masks) for masks in keep), evaluated=len(rows.owner))
+        return [own[inverse] for own, (_, inverse) in zip(rows.split(values), distinct, strict=True)]
+
+    def soft_score(
+        self, units: Sequence[Units], targets: Sequence[Target], masks: Sequence[Tensor], absent: str = "mask"
+    ) -> list[Tensor]:
+        """The target under soft masks (rows, units) per example, differentiable with respect to them: (rows,) each."""
+        with evaluating(self.network), frozen(self.network), torch.enable_grad():
+            rows, value = self._points(units, targets, self._mixtures(units, masks, absent))
+            budget = graph_budget(self.budget, self.reader.device)
+            return soft_values(rows, value, budget, self.traits.pads_embeddings)
+
+    def _mixtures(self, units: Sequence[Units], masks: Sequence[Tensor], absent: str) -> list[Blends]:
+        self._need_embeddings()
+        vectors = self.reader.vectors(self._encode(units))
+        return [
+            Blends(own, self.reader.absent_vector(absent, own), position_weights(unit, mask, len(own)))
+            for unit, own, mask in zip(units, vectors, masks, strict=True)
+        ]
+
+    def embed(self, units: Sequence[Units], absent: str | None = None) -> list[Tensor]:
+        """Input embeddings (positions, dim); with ``absent``, units replaced by what the reader has of that name."""
+        self._need_embeddings()
+        made = self.reader.vectors(self._encode(units))
+        if absent is None:
+            return made
+        replaced = []
+        for unit, vectors in zip(units, made, strict=True):
+            covered = torch.from_numpy(unit_of_position(unit, len(vectors)) >= 0).to(vectors.device)
+            replaced.append(torch.where(covered[:, None], self.reader.absent_vector(absent, vectors), vectors))
+        return replaced
+
+    def gradients(
+        self,
+        units: Sequence[Units],
+        targets: Sequence[Target],
+        points: Sequence[Points],
+        weights: Sequence[Floats | Points],
+    ) -> list[tuple[Floats, Tensor]]:
+        """Values at the points, and the weighted sum over the first points of the gradient (positions, dim)."""
+        rows, value = self._points(units, targets, points)
+        with evaluating(self.network), frozen(self.network), torch.enable_grad():
+            budget = graph_budget(self.budget, self.reader.device)
+            return weighted_gradients(rows, weights, value, budget, self.traits.pads_embeddings)
+
+    def hidden_gradients(
+        self, units: Sequence[Units], targets: Sequence[Target], points: Sequence[Points], layer: int, visit: Visit
+    ) -> list[Floats]:
+        """Values at the points; ``visit`` gets the states after a layer and the gradient there."""
+        chosen = layer_of(self.network, layer)
+        rows, value = self._points(units, targets, points)
+        with evaluating(self.network), frozen(self.network), torch.enable_grad():
+            budget = graph_budget(self.budget, self.reader.device)
+            return hidden_gradients(rows, chosen, value, visit, budget, self.traits.pads_embeddings)
+
+    def states(
+        self, examples: Sequence[Example], layers: Sequence[int] = (-1,), reduce: Reduce | None = None
+    ) -> list[Tensor]:
+        """Hidden states of chosen layers, (layers, positions, dim) per example, or what ``reduce`` keeps of them."""
+        _ = self.traits  # sets how many rows a batch may have
+        made = hidden_states(self.reader, self.reader.encode(examples), self.budget, layers, reduce)
+        count(forwards=len(examples), evaluated=len(examples))
+        return made
+
+    def values_at(self, units: Units, target: Target, vectors: Tensor) -> Tensor:
+        """The target at given embeddings of one example, differentiable: (k, positions, dim) -> (k,)."""
+        _, value = self._points([units], [target], [vectors])
+        with evaluating(self.network), torch.enable_grad():
+            values = value(np.zeros(len(vectors), dtype=np.int64), vectors)
+        count(forwards=len(vectors), evaluated=len(vectors))
+        return values
+
+    def _points(
+        self, units: Sequence[Units], targets: Sequence[Target], points: Sequence[Points]
+    ) -> tuple[PointRows, Value]:
+        """Points as rows, and the function that evaluates such rows."""
+        self._need_embeddings()
+        codes = self._encode(units)
+
+        def value(owners: Ints, vectors: Tensor) -> Tensor:
+            own = [codes[i] for i in owners]
+            batch = Batch(self.reader.embedded(own, vectors), own)
+            return self.head.values(self._outputs(batch), [targets[i] for i in owners], batch)
+
+        return PointRows(points, [len(code) for code in codes]), value
+
+    def attention(
+        self, units: Sequence[Units], rows: AttentionRows = "pooled", kind: AttentionKind = "probabilities"
+    ) -> list[tuple[Prediction, Tensor]]:
+        """Prediction of the observed pass and attention (layers, heads, [queries,] keys), example by example."""
+        self._need_attention()
+        seen = []
+        with evaluating(self.network), torch.inference_mode():
+            for code in self._encode(units):
+                batch = Batch(self.reader.whole([code]), [code])
+                result, layers = attention_maps(
+                    self.network, batch.inputs, lambda matrix: self._rows(matrix[0].float(), rows), kind
+                )
+                seen.append((self._prediction(self.head.outputs(result), batch), torch.stack(layers)))
+        count(forwards=len(units), evaluated=len(units))
+        return seen
+
+    def attention_times_gradient(
+        self, units: Sequence[Units], targets: Sequence[Target], rows: AttentionRows = "pooled"
+    ) -> list[tuple[Prediction, Tensor]]:
+        """Like ``attention``, every probability multiplied by the gradient of the target with respect to it."""
+        self._need_attention()
+        seen = []
+        vectors = self.embed(units)
+        with evaluating(self.network), frozen(self.network), torch.enable_grad():
+            for code, at, target in zip(self._encode(units), vectors, targets, strict=True):
+                batch = Batch(self.reader.embedded([code], at[None].requires_grad_(True)), [code])
+
+                def value(result: object, batch: Batch = batch, target: Target = target) -> tuple[Tensor, Tensor]:
+                    outputs = self.head.outputs(result)
+                    return outputs, self.head.values(outputs, [target], batch)
+
+                outputs, layers = maps_times_gradient(self.network, batch.inputs, value)
+                maps = torch.stack([self._rows(layer[0].float(), rows) for layer in layers])
+                seen.append((self._prediction(outputs, batch), maps))
+        count(forwards=len(units), backwards=len(units), evaluated=len(units))
+        return seen
+
+    @property
+    def reads(self) -> Reads:
+        """Which position the classifier reads."""
+        if getattr(getattr(self.network, "config", None), "classifier_pooling", "cls") == "mean":
+            return "mean"
+        return "last" if self.traits.reads_last else "first"
+
+    def trace(self, units: Units) -> tuple[Prediction, Trace]:
+        """All that the layers computed for one example, recomputed from an observed pass, and the prediction there."""
+        if LAYERED not in self.capabilities:
+            raise CapabilityError(f"{type(self.network).__name__} is not one of the encoders that can be taken apart")
+        codes = self._encode([units])
+        batch = Batch(self.reader.whole(codes), codes)
+        with evaluating(self.network), torch.inference_mode():
+            _, attention = attention_maps(self.network, batch.inputs, lambda matrix: matrix[0].float())
+            traced = trace(self.network, batch.inputs, attention)
+        count(forwards=1, evaluated=1)
+        return self._prediction(traced.logits[None], batch), traced
+
+    def _encode(self, units: Sequence[Units]) -> list[Encoded]:
+        return self.reader.encode([unit.example for unit in units])
+
+    def _outputs(self, batch: Batch) -> Tensor:
+        return self.head.outputs(self.network(**batch.inputs))
+
+    def _prediction(self, outputs: Tensor, batch: Batch) -> Prediction:
+        return self.head.predictions(outputs.float().cpu(), batch)[0]
+
+    def _rows(self, matrix: Tensor, rows: AttentionRows) -> Tensor:
+        """Reduce (heads, queries, keys) over queries."""
+        if rows == "all":
+            return matrix
+        if rows == "mean" or self.reads == "mean":
+            return matrix.mean(1)
+        return matrix[:, -1 if self.reads == "last" else 0]
+
+    def _need_attention(self) -> None:
+        if ATTENTIVE not in self.capabilities:
+            raise CapabilityError(
+                f"{type(self.network).__name__} neither uses Transformers' attention interface nor returns full "
+                "attention maps; use a method that does not need attention"
+            )
+
+    def _need_embeddings(self) -> None:
+        if DIFFERENTIABLE not in self.capabilities:
+            raise CapabilityError(
+                f"{type(self.network).__name__} does not take input embeddings, so it has no gradients"
+            )
+
+    def _absence(self, name: str | None) -> Absence:
+        operator = self.reader.absence(name or self.default_absence)
+        if operator.kind == "drop" and self.traits.must_delete:
+            raise ParameterError(
+                f"{self.name} reads its last token and takes no positions; use 'delete' instead of 'drop'"
+            )
+        return operator
+
+
+def _lengths(codes: Sequence[Encoded]) -> Ints:
+    return np.array([len(code) for code in codes], dtype=np.int64)

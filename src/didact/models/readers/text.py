@@ -1,0 +1,155 @@
+"""Single texts, cut into tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Self, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from didact.errors import InputError
+from didact.models.batch import Inputs, Ints
+from didact.models.encoding import Encoder, Encoding, length_limit
+from didact.models.readers._token_rows import pad, token_rows
+from didact.models.readers.base import READERS, Columns, Masked, Reader, ReaderCard, ReaderOptions
+from didact.models.special_tokens import SpecialTokens
+from didact.ops.masking import Absence
+from didact.types import Example, Level, Units
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+PAIR_LABELS = ("entail", "contradict", "duplicate", "paraphrase", "equivalent")
+"""Parts of the names that labels have where a network was trained on pairs."""
+
+
+@READERS.register(
+    ReaderCard(name="text", family="text", summary="A single text, as tokens of a fast tokenizer.", fields=("text",))
+)
+class TextReader(Reader[Encoding]):
+    """Feeds token ids, or embeddings of them, with an attention mask; units are words or tokens.
+
+    Args:
+        network: a Transformers network, or one that takes the same inputs.
+        tokenizer: its fast tokenizer.
+        options: length limits.
+    """
+
+    levels: tuple[Level, ...] = ("word", "token")
+    tokenizer: PreTrainedTokenizerBase
+
+    def __init__(
+        self, network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, options: ReaderOptions | None = None
+    ) -> None:
+        given = options or ReaderOptions()
+        self.network = network
+        self.tokenizer = tokenizer
+        self.special = SpecialTokens(tokenizer, network)
+        self.options = ReaderOptions(length_limit(network, tokenizer, given.max_length), given.max_truncated)
+        self.encoder = Encoder(tokenizer, self.options.max_length, self.options.max_truncated)
+        self.default_absence = "drop" if tokenizer.mask_token_id is None else "mask"
+
+    @classmethod
+    def serves(cls, network: nn.Module, processor: object) -> bool:
+        """Networks with a tokenizer whose labels do not speak of pairs."""
+        return has_tokenizer(processor) and not names_pairs(network)
+
+    @classmethod
+    def of(cls, network: nn.Module, processor: object, options: ReaderOptions) -> Self:
+        """With the network's tokenizer."""
+        return cls(cast("PreTrainedModel", network), cast("PreTrainedTokenizerBase", processor), options)
+
+    def identity(self) -> object:
+        """The size of the vocabulary."""
+        return len(self.tokenizer)
+
+    def check(self, example: Example) -> None:
+        """Refuse pairs."""
+        if example.text_pair is not None:
+            raise InputError(
+                f"{self.special.owner} explains single texts, but a pair was given; if it was trained on pairs, "
+                "load it with inputs='pair' (command line: --inputs pair)"
+            )
+
+    def probe(self) -> Example:
+        """A short text."""
+        return Example("a short probe")
+
+    def encode(self, examples: Sequence[Example]) -> list[Encoding]:
+        """Token ids, special tokens included."""
+        return self.encoder.encode(examples)
+
+    def units(self, examples: Sequence[Example], level: Level) -> list[Units]:
+        """Words or tokens by character offsets."""
+        return self.encoder.units(examples, level)
+
+    def whole(self, codes: Sequence[Encoding]) -> Inputs:
+        """Padded batches of token ids with an attention mask, and segment ids where the network has them."""
+        width = max(len(code) for code in codes)
+        ids = np.stack([pad(code.ids, width, self.special.pad_id) for code in codes])
+        return {**self._around(codes, width), "input_ids": self.tensor(ids)}
+
+    def absence(self, name: str) -> Absence:
+        """Any operator that the vocabulary has a token for."""
+        operator = Absence.parse(name)
+        self.special.check(operator)
+        return operator
+
+    def masked(self, part: Masked[Encoding]) -> Columns:
+        """Token ids of the variants, with absent tokens replaced, hidden from attention or taken out."""
+        return token_rows(part, self.special)
+
+    def vectors(self, codes: Sequence[Encoding]) -> list[Tensor]:
+        """The word embeddings that the network looks up."""
+        table = self._table
+        with torch.no_grad():
+            return [table(self.tensor(code.ids)).detach() for code in codes]
+
+    def absent_vector(self, name: str, like: Tensor) -> Tensor:
+        """Embedding of the mask token, of padding, of a named token ("token:X"), or "zero"."""
+        if name == "zero":
+            return like.new_zeros(like.shape[-1])
+        if name == "mask" and self.tokenizer.mask_token_id is None:
+            return self.absent_vector("pad" if self.tokenizer.pad_token_id is not None else "zero", like)
+        operator = Absence("token", "pad") if name == "pad" else Absence.parse(name)
+        index = torch.tensor(self.special.absent_id(operator), device=like.device)
+        vector: Tensor = self._table(index).detach()
+        return vector
+
+    def embedded(self, codes: Sequence[Encoding], vectors: Tensor) -> Inputs:
+        """Embeddings in place of token ids."""
+        return {**self._around(codes, vectors.shape[1]), "inputs_embeds": vectors}
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network is."""
+        return cast("PreTrainedModel", self.network).device
+
+    @property
+    def _table(self) -> nn.Module:
+        return cast("PreTrainedModel", self.network).get_input_embeddings()
+
+    def _around(self, codes: Sequence[Encoding], width: int) -> Inputs:
+        """Attention mask and segment ids."""
+        mask: Ints = (np.arange(width) < np.array([len(code) for code in codes])[:, None]).astype(np.int64)
+        batch = {"attention_mask": self.tensor(mask)}
+        if codes[0].types is not None:
+            types = [code.types for code in codes if code.types is not None]
+            batch["token_type_ids"] = self.tensor(np.stack([pad(row, width, 0) for row in types]))
+        return batch
+
+
+def names_pairs(network: nn.Module) -> bool:
+    """Whether label names such as "entailment" say that the network compares two texts."""
+    names = getattr(getattr(network, "config", None), "id2label", None) or {}
+    labels = " ".join(str(label).lower() for label in names.values())
+    return any(word in labels for word in PAIR_LABELS)
+
+
+def has_tokenizer(processor: object) -> bool:
+    """Whether what came along with a network is a tokenizer."""
+    from transformers import PreTrainedTokenizerBase
+
+    return isinstance(processor, PreTrainedTokenizerBase)

@@ -1,0 +1,56 @@
+"""Which channels reach which students: by capability and by the kind of answer, never by name."""
+
+from __future__ import annotations
+
+from didact.errors import CapabilityError, ParameterError
+from didact.models.device import choose_device
+from didact.students.base import CHANNELS, ChannelCard, Student, StudentCard, TaskSetup
+from didact.types import AnswerKind
+
+
+def reaches(channel: ChannelCard, student: StudentCard, kind: AnswerKind | None = None) -> bool:
+    """Whether the student offers what the channel needs, and both go with answers of this kind.
+
+    Args:
+        channel: card of the channel.
+        student: card of the student.
+        kind: of the teacher's answers; None accepts any kind that both have.
+    """
+    kinds = channel.answers & student.answers
+    return channel.needs <= student.offers and (bool(kinds) if kind is None else kind in kinds)
+
+
+def reaching(student: StudentCard, kind: AnswerKind | None = None) -> list[str]:
+    """Names of all registered channels that reach a student."""
+    return sorted(card.name for card in CHANNELS.cards() if reaches(card, student, kind))
+
+
+def check_setup(student: Student, setup: TaskSetup) -> None:
+    """Refuse kinds of answers, channels and devices that this kind of student cannot work with."""
+    _check_answers(student.card, setup)
+    device = choose_device(setup.device)
+    if device.type not in ("cpu", "cuda"):
+        raise ParameterError(f"students are trained on 'cpu' or 'cuda', got {setup.device!r}")
+    if setup.together is not None and setup.together < 1:
+        raise ParameterError(f"together must be at least 1, got {setup.together}")
+
+
+def _check_answers(card: StudentCard, setup: TaskSetup) -> None:
+    if setup.kind not in card.answers:
+        raise CapabilityError(
+            f"{card.name} cannot imitate answers of kind {setup.kind!r}; it can imitate: "
+            f"{', '.join(sorted(card.answers))}"
+        )
+    if setup.channel is None:
+        return
+    channel = setup.channel.card
+    if not channel.needs <= card.offers:
+        raise CapabilityError(
+            f"channel {channel.name!r} does not reach the student {card.name}, which does not offer "
+            f"{', '.join(sorted(channel.needs - card.offers))}; those that do: {', '.join(reaching(card)) or 'none'}"
+        )
+    if setup.kind not in channel.answers:
+        raise CapabilityError(
+            f"channel {channel.name!r} does not go with answers of kind {setup.kind!r}; it goes with: "
+            f"{', '.join(sorted(channel.answers))}"
+        )
