@@ -1,8 +1,8 @@
 """How quickly closed-form students grade explainers: many ridge students on the words of film reviews, and the gains.
 
 The teacher is the MiniLM sentiment model; its explanations are made once and kept. With ``--planted`` there is none:
-people's labels teach, and the explanations are log-odds of words under more and more noise, so it is known beforehand
-which is better.
+people's labels take its place, and the explanations are log-odds of words under more and more noise, so it is known
+beforehand which is better.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ Hints = Mapping[str, Sequence[Hint]]
 
 @dataclass(frozen=True, eq=False)
 class Class:
-    """What is taught and asked.
+    """Training texts, test texts and explanations.
 
     Attributes:
-        pool: lessons.
-        exam: items.
-        hints: of the explainers, made within the measured time from ``explanations`` where there are such.
+        pool: training texts with the teacher's answers.
+        exam: test texts with the teacher's answers.
+        hints: of the explainers, computed within the measured time from ``explanations`` where there are such.
         explanations: of the explainers; empty for planted ones.
     """
 
@@ -90,19 +90,19 @@ def main() -> None:
     if args.quick:
         args.pool, args.exam, args.students, args.lessons = min(args.pool, 300), 200, 4, 100
     prepare(args.threads)
-    given = _planted(args) if args.planted else _taught(args)
+    task = _planted(args) if args.planted else _taught(args)
     wall, cpu = time.perf_counter(), time.process_time()
-    hints = {name: HintFormat(share=args.share).hints(found) for name, found in given.explanations.items()}
-    scores = _scores(given, {**hints, **given.hints}, args)
+    hints = {name: HintFormat(share=args.share).hints(explanations) for name, explanations in task.explanations.items()}
+    scores = _scores(task, {**hints, **task.hints}, args)
     none = crossed_interval(scores[NONE])
     rows = _rows({name: crossed_gain(matrix, scores[NONE]) for name, matrix in scores.items() if name != NONE})
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    rows += _controls(given, scores[NONE], args)
+    rows += _controls(task, scores[NONE], args)
     _report(rows, none, {"wall_seconds": wall, "cpu_seconds": cpu}, args)
 
 
 def load_teacher() -> NetworkModel:
-    """The sentiment model that is imitated."""
+    """The sentiment model that students imitate."""
     place = SHARED / "weights" / "minilm-imdb"
     with quiet():
         network = AutoModelForSequenceClassification.from_pretrained(place, local_files_only=True)
@@ -124,11 +124,11 @@ def explained(
 ) -> dict[str, list[Explanation]]:
     """Explanations by method; what the cache holds is not computed again."""
     parts = Parts(cache / "explanations")
-    found = {}
+    by_method = {}
     for name in names:
-        found[name] = collect(teacher, examples, ATTRIBUTIONS.get(name).configured(), parts)
+        by_method[name] = collect(teacher, examples, ATTRIBUTIONS.get(name).configured(), parts)
         print(f"{name}: {len(examples)} texts explained", flush=True)
-    return found
+    return by_method
 
 
 def answered(teacher: NetworkModel, examples: Sequence[Example], cache: Path) -> list[LabelledExample]:
@@ -138,7 +138,8 @@ def answered(teacher: NetworkModel, examples: Sequence[Example], cache: Path) ->
     missing = [example for example in examples if example.fingerprint not in known]
     for start in range(0, len(missing), 256):
         some = missing[start : start + 256]
-        known |= {one.fingerprint: said.index for one, said in zip(some, teacher.predict(some), strict=True)}
+        pairs = zip(some, teacher.predict(some), strict=True)
+        known |= {example.fingerprint: prediction.index for example, prediction in pairs}
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(json.dumps(known), encoding="utf-8")
     return [LabelledExample(example, known[example.fingerprint]) for example in examples]
@@ -179,10 +180,10 @@ def _options() -> argparse.ArgumentParser:
     )
     options.add_argument("--quick", action="store_true", help="a small run that shows that everything works")
     options.add_argument("--planted", action="store_true", help="people's labels and planted explanations; no model")
-    options.add_argument("--pool", type=int, default=1200, help="texts to draw lessons from (default 1200)")
-    options.add_argument("--exam", type=int, default=2000, help="texts that are asked about (default 2000)")
+    options.add_argument("--pool", type=int, default=1200, help="texts to draw training texts from (default 1200)")
+    options.add_argument("--exam", type=int, default=2000, help="test texts (default 2000)")
     options.add_argument("--students", type=int, default=64, help="students per explainer (default 64)")
-    options.add_argument("--lessons", type=int, default=500, help="lessons of a student (default 500)")
+    options.add_argument("--lessons", type=int, default=500, help="training texts of a student (default 500)")
     options.add_argument("--tokens", type=int, default=128, help="tokens of a text, with a model (default 128)")
     options.add_argument("--share", type=float, default=0.1, help="of the words that a hint names (default 0.1)")
     options.add_argument("--explainers", default=",".join(EXPLAINERS), help="methods, joined by commas")
@@ -201,8 +202,8 @@ def _taught(args: argparse.Namespace) -> Class:
     pool = load_reviews("student_train", args.pool, args.tokens, tokenizer)
     exam = load_reviews("student_test", args.exam, args.tokens, tokenizer)
     explanations = explained(teacher, pool, args.explainers.split(","), args.cache)
-    said = next(iter(explanations.values()))
-    lessons = [LabelledExample(one.example, one.prediction.index) for one in said]
+    first = next(iter(explanations.values()))
+    lessons = [LabelledExample(explanation.example, explanation.prediction.index) for explanation in first]
     return Class(lessons, answered(teacher, exam, args.cache), {}, explanations)
 
 
@@ -210,8 +211,8 @@ def _planted(args: argparse.Namespace) -> Class:
     """People's labels as the teacher."""
     pool, exam = (
         [
-            LabelledExample(Example(one.text.replace("<br />", " ")), int(one.label == "positive"))
-            for one in load_data("imdb", split=split).examples[:count]
+            LabelledExample(Example(example.text.replace("<br />", " ")), int(example.label == "positive"))
+            for example in load_data("imdb", split=split).examples[:count]
         ]
         for split, count in (("student_train", args.pool), ("student_test", args.exam))
     )
@@ -219,35 +220,35 @@ def _planted(args: argparse.Namespace) -> Class:
     return Class(pool, exam, hints, {})
 
 
-def _scores(given: Class, hints: Hints, args: argparse.Namespace) -> Mapping[str, Floats]:
+def _scores(task: Class, hints: Hints, args: argparse.Namespace) -> Mapping[str, Floats]:
     """Right or wrong (students, items) by method."""
     student = Ridge(features=args.features, model=args.model)
     plan = Plan(sizes=(args.lessons,), subsets=args.students)
-    found = simulate(
-        SimulabilityData(given.pool, given.exam, hints),
+    result = simulate(
+        SimulabilityData(task.pool, task.exam, hints),
         {"ridge": student},
         {"prior": WeightedChannel(PriorChannel())},
         plan,
     )
-    return found.scores[Setting("ridge", "prior", args.lessons)]
+    return result.scores[Setting("ridge", "prior", args.lessons)]
 
 
-def _controls(given: Class, none: Floats, args: argparse.Namespace) -> list[Row]:
+def _controls(task: Class, none: Floats, args: argparse.Namespace) -> list[Row]:
     """Hints that explain nothing, made from the first explainer's explanations; not part of the measured time."""
-    if not given.explanations:
+    if not task.explanations:
         return []
-    format, first = HintFormat(share=args.share), next(iter(given.explanations.values()))
-    scores = _scores(given, {name: control(name, first, format, 0) for name in CONTROLS}, args)
+    format, first = HintFormat(share=args.share), next(iter(task.explanations.values()))
+    scores = _scores(task, {name: control(name, first, format, 0) for name in CONTROLS}, args)
     return _rows({name: crossed_gain(scores[name], none) for name in CONTROLS}, is_control=True)
 
 
 def _rows(gains: Mapping[str, Crossed], *, is_control: bool = False) -> list[Row]:
     adjusted = holm([gain.p for gain in gains.values()]).tolist()
-    found = [
+    rows = [
         Row(name, 100 * gain.mean, 100 * gain.low, 100 * gain.high, 100 * gain.half_width, p, is_control)
         for (name, gain), p in zip(gains.items(), adjusted, strict=True)
     ]
-    return sorted(found, key=lambda row: -row.gain)
+    return sorted(rows, key=lambda row: -row.gain)
 
 
 def _report(rows: Sequence[Row], none: Crossed, seconds: Mapping[str, float], args: argparse.Namespace) -> None:
@@ -259,13 +260,14 @@ def _report(rows: Sequence[Row], none: Crossed, seconds: Mapping[str, float], ar
         name = f"{row.method} (control)" if row.is_control else row.method
         print(f"{name:32}{row.gain:+7.2f}{row.low:+8.2f}{row.high:+8.2f}{row.p:10.4f}")
     print(
-        f"\n{len(explainers)} explainers x {args.students} students of {args.lessons} lessons, {len(explainers) + 1} x "
-        f"{args.students} students taught and asked {args.exam} texts: {seconds['wall_seconds']:.1f} s, "
+        f"\n{len(explainers)} explainers x {args.students} students of {args.lessons} training texts, "
+        f"{len(explainers) + 1} x {args.students} students trained and tested on {args.exam} texts: "
+        f"{seconds['wall_seconds']:.1f} s, "
         f"{seconds['cpu_seconds']:.1f} s of CPU; widest half of an interval {widest:.2f} points"
     )
     if args.out is not None:
         settings = {name: value for name, value in vars(args).items() if name not in ("cache", "out", "model")}
-        found = {
+        record = {
             **machine(args.threads),
             "settings": settings,
             **seconds,
@@ -274,7 +276,7 @@ def _report(rows: Sequence[Row], none: Crossed, seconds: Mapping[str, float], ar
             "rows": [asdict(row) for row in rows],
         }
         args.out.parent.mkdir(parents=True, exist_ok=True)
-        args.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        args.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 import torch
@@ -65,6 +65,26 @@ class Table:
     notes: list[str]
 
 
+class Section(TypedDict):
+    """One section of the results page."""
+
+    command: str
+    machine: str
+    software: str
+    text: str
+    tables: list[TableFields]
+    raw: object
+
+
+class TableFields(TypedDict):
+    """A ``Table`` as JSON."""
+
+    caption: str
+    columns: list[str]
+    rows: list[list[str]]
+    notes: list[str]
+
+
 @dataclass
 class Passes:
     """What went through a model inside ``watched``: rows, and CPU seconds in its forward passes."""
@@ -75,16 +95,16 @@ class Passes:
 
 def parser(description: str, examples: str) -> argparse.ArgumentParser:
     """Options that every benchmark has."""
-    made = argparse.ArgumentParser(
+    options = argparse.ArgumentParser(
         description=description, epilog=f"examples:\n{examples}", formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    made.add_argument("--quick", action="store_true", help="a small run that shows that everything works")
-    made.add_argument("--rounds", type=int, default=5, help="interleaved rounds (default 5)")
-    made.add_argument("--threads", type=int, default=1, help="threads of the model (default 1: least disturbed)")
-    made.add_argument(
+    options.add_argument("--quick", action="store_true", help="a small run that shows that everything works")
+    options.add_argument("--rounds", type=int, default=5, help="interleaved rounds (default 5)")
+    options.add_argument("--threads", type=int, default=1, help="threads of the model (default 1: least disturbed)")
+    options.add_argument(
         "--out", type=Path, help=f"folder for speed.md and speed.json (default {RESULTS}; none with --quick)"
     )
-    return made
+    return options
 
 
 def prepare(threads: int) -> None:
@@ -153,12 +173,12 @@ def watched(network: PreTrainedModel) -> Iterator[Passes]:
     passes = Passes()
     begun: list[float] = []
 
-    def before(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def before(_: object, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         first = next(value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor))
         passes.rows += len(first)
         begun.append(time.process_time())
 
-    def after(*_: Any) -> None:
+    def after(*_: object) -> None:
         passes.seconds += time.process_time() - begun.pop()
 
     hooks = [network.register_forward_pre_hook(before, with_kwargs=True), network.register_forward_hook(after)]
@@ -177,13 +197,13 @@ def middle(values: Sequence[float], digits: int = 2, unit: str = "") -> str:
 
 def machine(threads: int) -> dict[str, str]:
     """The machine and the software in neutral words."""
-    found = {}
+    installed = {}
     for library in LIBRARIES:
         try:
-            found[library] = importlib.metadata.version(library)
+            installed[library] = importlib.metadata.version(library)
         except importlib.metadata.PackageNotFoundError:
-            found[library] = "from source" if library == "didact" else "not installed"
-    versions = ", ".join(f"{name} {number}" for name, number in found.items())
+            installed[library] = "from source" if library == "didact" else "not installed"
+    versions = ", ".join(f"{name} {number}" for name, number in installed.items())
     cores = f"{os.cpu_count()} cores, {threads} of them used by the model"
     return {
         "machine": f"{_processor()}, {cores}; no GPU; other work on it at the same time",
@@ -192,7 +212,7 @@ def machine(threads: int) -> dict[str, str]:
 
 
 def publish(section: str, text: str, tables: Sequence[Table], raw: object, args: argparse.Namespace) -> None:
-    """Print the tables; unless it was a quick run without --out, put them into speed.json and write speed.md anew."""
+    """Print the tables; unless it was a quick run without --out, put them into speed.json and write speed.md again."""
     print("\n".join(_lines(table) for table in tables))
     if args.out is None and args.quick:
         print("A quick run: nothing written (give --out for that).")
@@ -213,7 +233,7 @@ def publish(section: str, text: str, tables: Sequence[Table], raw: object, args:
     print(f"Written: {folder / 'speed.md'} and {place}")
 
 
-def _page(page: dict[str, Any]) -> str:
+def _page(page: dict[str, Section]) -> str:
     titles = {
         "planner": "The planner",
         "metrics": "Grading",
@@ -228,15 +248,15 @@ def _page(page: dict[str, Any]) -> str:
     ]
     for section, title in titles.items():
         if section in page:
-            made = page[section]
+            result = page[section]
             parts += [
                 f"## {title}",
-                made["text"],
-                f"`{made['command']}`  ",
-                f"{made['machine']}.  ",
-                f"{made['software']}.",
+                result["text"],
+                f"`{result['command']}`  ",
+                f"{result['machine']}.  ",
+                f"{result['software']}.",
             ]
-            parts += [_lines(Table(**table)) for table in made["tables"]]
+            parts += [_lines(Table(**table)) for table in result["tables"]]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 

@@ -85,7 +85,8 @@ def main() -> None:
     times = {size: _rounds(setting, texts, size, args) for size in (1, TOGETHER)}
     tables = [_times(times, args), _bars(times, agreement, args)]
     raw = {
-        str(size): {name: [vars(one) for one in many] for name, many in found.items()} for size, found in times.items()
+        str(size): {name: [vars(timing) for timing in many] for name, many in by_name.items()}
+        for size, by_name in times.items()
     }
     publish("l2e", _text(which, explainers[TORCH], args), tables, {"times": raw, "agreement": vars(agreement)}, args)
 
@@ -106,7 +107,7 @@ def _explainers(
 
 def _rounds(setting: Setting, texts: Sequence[str], size: int, args: argparse.Namespace) -> Times:
     """Seconds per text of every side and round, ``size`` texts at once."""
-    found: Times = {}
+    times: Times = {}
     for number in range(args.rounds):
         start = number * TOGETHER % len(texts)
         examples = [Example(text) for text in texts[start : start + TOGETHER]]
@@ -116,12 +117,12 @@ def _rounds(setting: Setting, texts: Sequence[str], size: int, args: argparse.Na
         order = list(sides) if number % 2 == 0 else list(sides)[::-1]
         turns = [{name: timed(sides[name]) for name in order} for _ in range(TURNS)]
         for name in sides:
-            found.setdefault(name, []).append(_per_text([turn[name] for turn in turns], TOGETHER * TURNS))
+            times.setdefault(name, []).append(_per_text([turn[name] for turn in turns], TOGETHER * TURNS))
         count = 1 if size == 1 else 4
         lime = timed(lambda some=examples[:count]: Lime().explain(setting.model, some))  # type: ignore[misc] # no default
-        found.setdefault(LIME, []).append(_per_text([lime], count))
+        times.setdefault(LIME, []).append(_per_text([lime], count))
         print(f"batch {size}: round {number + 1}/{args.rounds}")
-    return found
+    return times
 
 
 def _sides(setting: Setting, texts: Texts, size: int) -> Sides:
@@ -142,7 +143,7 @@ def _network(model: NetworkModel, explainer: LearnedExplainer, texts: Texts, siz
     """The passes of the explainer's network alone, on batches that are ready."""
     shape, rows = explainer.shape, min(size, explainer._budget.rows)
     units = model.units(texts.examples, explainer.about.level)
-    items = shape.read(units, [one.index for one in texts.predictions], texts.predictions)
+    items = shape.read(units, [prediction.index for prediction in texts.predictions], texts.predictions)
     batches = [shape.collate(items[start : start + rows]) for start in range(0, TOGETHER, rows)]
 
     def work() -> None:
@@ -173,10 +174,10 @@ def _times(times: dict[int, Times], args: argparse.Namespace) -> Table:
     rows = []
     for name in times[1]:
         row = [name]
-        for found in times.values():
+        for by_name in times.values():
             row += [
-                middle([1000 * getattr(one, which) for one in found[name]], 2),
-                f"{1000 * statistics.median(one.wall for one in found[name]):.2f}",
+                middle([1000 * getattr(timing, which) for timing in by_name[name]], 2),
+                f"{1000 * statistics.median(timing.wall for timing in by_name[name]):.2f}",
             ]
         rows.append(row)
     kind = "CPU time of one thread" if which == "cpu" else "wall time"
@@ -209,7 +210,9 @@ def _bars(times: dict[int, Times], agreement: ExportAgreement, args: argparse.Na
         ),
     ):
         pairs = zip(times[size][slow], times[size][fast], strict=True)
-        ratios = [getattr(one, clock(args.threads)) / getattr(two, clock(args.threads)) for one, two in pairs]
+        ratios = [
+            getattr(slower, clock(args.threads)) / getattr(faster, clock(args.threads)) for slower, faster in pairs
+        ]
         against = slow.partition(":")[0]
         rows.append([fast.partition(":")[0], part, against, str(size), f"**{middle(ratios, 1)}**", bar])
     return Table(
@@ -236,7 +239,7 @@ def _text(which: str, explainer: LearnedExplainer, args: argparse.Namespace) -> 
 
 
 def _per_text(times: Sequence[Timing], texts: int) -> Timing:
-    return Timing(sum(one.wall for one in times) / texts, sum(one.cpu for one in times) / texts)
+    return Timing(sum(timing.wall for timing in times) / texts, sum(timing.cpu for timing in times) / texts)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ of one narrow layer on the same text.
 
 Examples:
     python -m benchmarks.memory
-    python -m benchmarks.memory --methods lime,decompx --limit 300    # measures these anew, keeps the other rows
+    python -m benchmarks.memory --methods lime,decompx --limit 300    # measures these again, keeps the other rows
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired, TypedDict
 
 import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification
@@ -58,7 +58,7 @@ class Run:
         evaluated: rows that went through the network.
         whole: whether it ran to its end.
         seconds: time it took.
-        told: seconds and gigabytes that a dry run tells.
+        dry_run: seconds and gigabytes that a dry run estimates.
     """
 
     before: float
@@ -67,7 +67,15 @@ class Run:
     evaluated: int
     whole: bool
     seconds: float
-    told: tuple[float, float]
+    dry_run: tuple[float, float]
+
+
+class Row(TypedDict):
+    """Both runs of one method; the second only where the first was stopped."""
+
+    base: Run
+    narrow: Run | None
+    limit: NotRequired[float]
 
 
 class TimeUpError(Exception):
@@ -111,8 +119,8 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     for name in chosen:
         base = _apart(name, "base", options.limit)
-        narrow = None if base["whole"] else _apart(name, "narrow", 3600.0)
-        row = {"base": base, "narrow": narrow, "limit": options.limit}
+        narrow = None if base.whole else _apart(name, "narrow", 3600.0)
+        row = Row(base=base, narrow=narrow, limit=options.limit)
         print(_row(name, row), flush=True)
         _add(options.out, name, row, names)
 
@@ -166,55 +174,60 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _apart(name: str, network: Network, limit: float) -> dict[str, Any]:
+def _apart(name: str, network: Network, limit: float) -> Run:
     """Run a method in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.memory", "--one", name, "--network", network, "--limit", str(limit)]
-    made = subprocess.run(command, check=True, capture_output=True, text=True)
-    found: dict[str, Any] = json.loads(made.stdout)
-    return found
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return Run(**json.loads(done.stdout))
 
 
-def _add(folder: Path, name: str, row: dict[str, Any], order: list[str]) -> None:
-    """Put a row into the record that is there by now, and write the page anew."""
+def _add(folder: Path, name: str, row: Row, order: list[str]) -> None:
+    """Add a row to the record that the folder holds, and write the page again."""
     place = folder / "memory.json"
-    known = json.loads(place.read_text(encoding="utf-8"))["methods"] if place.exists() else {}
-    known[name] = row
+    written = json.loads(place.read_text(encoding="utf-8"))["methods"] if place.exists() else {}
+    known = {method: _row_of(**fields) for method, fields in written.items()} | {name: row}
+    rows = {method: known[method] for method in order if method in known}
     record = {
         "tokens": TOKENS,
         "bar": BAR,
         "shape": SHAPES["base"],
         "versions": versions(),
-        "methods": {name: known[name] for name in order if name in known},
+        "methods": rows,
     }
-    place.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    (folder / "memory.md").write_text(_page(record), encoding="utf-8")
+    place.write_text(json.dumps(record, indent=2, default=asdict) + "\n", encoding="utf-8")
+    (folder / "memory.md").write_text(_page(rows), encoding="utf-8")
 
 
-def _page(record: dict[str, Any]) -> str:
-    shape = record["shape"]
-    rows = record["methods"]
+def _row_of(base: dict[str, Any], narrow: dict[str, Any] | None, **limit: float) -> Row:
+    """A row from JSON."""
+    row = Row(base=Run(**base), narrow=None if narrow is None else Run(**narrow))
+    return {**row, "limit": limit["limit"]} if limit else row
+
+
+def _page(rows: dict[str, Row]) -> str:
+    shape = SHAPES["base"]
     worst = max(rows.values(), key=_most)
-    used = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
+    used = ", ".join(f"{name} {version}" for name, version in versions().items())
     lines = [
         "# Memory that methods take",
         "",
-        f"Peak resident memory of one process that explains one text of {record['tokens']} tokens "
-        f"({record['tokens'] - 2} words of one token each) at default settings with a random BERT of "
+        f"Peak resident memory of one process that explains one text of {TOKENS} tokens "
+        f"({TOKENS - 2} words of one token each) at default settings with a random BERT of "
         f"{shape['num_hidden_layers']} layers x {shape['hidden_size']}, float32, on the CPU with one thread: Python, "
         "torch and the weights included. "
-        f"Bar: {record['bar']:.0f} GB; the most is {_most(worst):.2f} GB. Made by `python -m benchmarks.memory`.",
+        f"Bar: {BAR:.0f} GB; the most is {_most(worst):.2f} GB. Made by `python -m benchmarks.memory`.",
         "",
         "A method that takes longer than a limit is stopped there; *seconds* and *evaluations* then say how far it "
         "came, of how many. Batches hold the same number of tokens all the way, so its peak does not depend on "
         "how many follow: *at half* is the peak when half of these evaluations were done. What grows with the whole "
-        "budget are the method's own arrays, its masks and answers; *own arrays* is how much the peak rises over that "
+        "budget are the method's own arrays, its masks and values; *own arrays* is how much the peak rises over that "
         "of a plain prediction when the whole budget runs on the same text with a network of one layer x "
         f"{SHAPES['narrow']['hidden_size']}, and *peak* counts it on top. Other work ran on the "
         "machine at the same time, which stretches all seconds, those of the dry run too.",
         "",
         "| method | peak, GB | at half, GB | own arrays, GB | evaluations | seconds | dry run: GB | dry run: seconds |",
         "|---|---|---|---|---|---|---|---|",
-        *(_row(name, found) for name, found in rows.items()),
+        *(_row(name, row) for name, row in rows.items()),
         "",
         f"{used}.",
         "",
@@ -222,19 +235,20 @@ def _page(record: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _row(name: str, found: dict[str, Any]) -> str:
-    base, narrow = found["base"], found["narrow"]
-    count = f"{base['evaluated']:,}" + (f" of {narrow['evaluated']:,}" if narrow else "")
-    own = f"{narrow['peak'] - narrow['before']:.2f}" if narrow else "–"
-    seconds = f"{base['seconds']:.1f}" if base["whole"] else f"> {base['seconds']:.0f}"
-    told, memory = base["told"]
-    half = "–" if base["whole"] else f"{base['half']:.2f}"
-    return f"| {name} | **{_most(found):.2f}** | {half} | {own} | {count} | {seconds} | {memory:.2f} | {told:.1f} |"
+def _row(name: str, row: Row) -> str:
+    base, narrow = row["base"], row["narrow"]
+    count = f"{base.evaluated:,}" + (f" of {narrow.evaluated:,}" if narrow else "")
+    own = f"{narrow.peak - narrow.before:.2f}" if narrow else "–"
+    seconds = f"{base.seconds:.1f}" if base.whole else f"> {base.seconds:.0f}"
+    dry_seconds, memory = base.dry_run
+    half = "–" if base.whole else f"{base.half:.2f}"
+    cells = [name, f"**{_most(row):.2f}**", half, own, count, seconds, f"{memory:.2f}", f"{dry_seconds:.1f}"]
+    return f"| {' | '.join(cells)} |"
 
 
-def _most(found: dict[str, Any]) -> float:
-    base, narrow = found["base"], found["narrow"]
-    return float(base["peak"] + (narrow["peak"] - narrow["before"] if narrow else 0.0))
+def _most(row: Row) -> float:
+    base, narrow = row["base"], row["narrow"]
+    return base.peak + (narrow.peak - narrow.before if narrow else 0.0)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ disturbs least, best of a few runs, default settings.
 
 Examples:
     python -m benchmarks.methods
-    python -m benchmarks.methods --methods lime,kernel_shap --rounds 5    # measures these anew, keeps the other rows
+    python -m benchmarks.methods --methods lime,kernel_shap --rounds 5    # measures these again, keeps the other rows
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import json
 import platform
 import time
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -43,8 +42,8 @@ def main() -> None:
     every = [card.name for card in list_methods(model)]
     names = options.methods.split(",") if options.methods else every
     place = options.out / "methods.json"
-    found = json.loads(place.read_text(encoding="utf-8"))["seconds"] if options.methods and place.exists() else {}
-    record: dict[str, Any] = {
+    measured = json.loads(place.read_text(encoding="utf-8"))["seconds"] if options.methods and place.exists() else {}
+    record: dict[str, object] = {
         "tokens": {name: len(units) for name, units in tokens.items()},
         "rounds": options.rounds,
         "machine": f"{platform.machine()} CPU, one thread",
@@ -55,8 +54,8 @@ def main() -> None:
     for name in names:
         row = {kind: seconds(name, model, example, options.rounds) for kind, example in texts.items()}
         print(f"{name:34}" + "  ".join(f"{kind} {value:8.3f} s" for kind, value in row.items()), flush=True)
-        found[name] = row
-        record["seconds"] = {name: found[name] for name in every if name in found}
+        measured[name] = row
+        record["seconds"] = {name: measured[name] for name in every if name in measured}
         place.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 

@@ -36,7 +36,7 @@ class Pair:
 
 
 class StandIn:
-    """Stands in for the model: remembers which variants a metric asks for, and gives answers that are known already.
+    """Stands in for the model: records which variants a metric requests, and returns values that are known already.
 
     Args:
         model: whose place it takes.
@@ -52,7 +52,7 @@ class StandIn:
     def score(
         self, units: Sequence[Units], targets: Sequence[Target], keep: Sequence[Keep], absence: str | None = None
     ) -> list[Floats]:
-        """Remember the question; answer what is known."""
+        """Record the variants; return the known values, or zeros."""
         self.keep, self.absence = list(keep), str(absence)
         if not self.shares:
             return [np.zeros(len(masks)) for masks in keep]
@@ -127,7 +127,7 @@ def _ratio(pair: Pair, which: str) -> float:
 
 
 def _work(model: NetworkModel, metric: BaseMetric, explanations: Sequence[Explanation]) -> tuple[Work, str]:
-    """The variants that a metric asks for, and how it wants absence shown."""
+    """The variants that a metric requests, and its absence operator."""
     stand_in = StandIn(model)
     metric.measure(Evidence(explanations, stand_in))  # type: ignore[arg-type] # has what metrics use
     units = [explanation.units for explanation in explanations]
@@ -144,7 +144,7 @@ def _round(
     logits: list[Tensor] = []
 
     def grade() -> None:
-        values[:] = [one.value for one in metric.measure(Evidence(explanations, model))]
+        values[:] = [each.value for each in metric.measure(Evidence(explanations, model))]
 
     def bare() -> None:
         logits[:] = _forward(model.network, [batch for batch, _ in batches])
@@ -160,7 +160,7 @@ def _round(
 
 
 def _sum(times: Sequence[Timing]) -> Timing:
-    return Timing(sum(one.wall for one in times), sum(one.cpu for one in times))
+    return Timing(sum(timing.wall for timing in times), sum(timing.cpu for timing in times))
 
 
 if __name__ == "__main__":

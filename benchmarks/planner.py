@@ -225,9 +225,9 @@ def _forward(network: PreTrainedModel, batches: Sequence[Batch]) -> list[Tensor]
 def _best_packing(model: NetworkModel, work: Work, operator: str, args: argparse.Namespace) -> Packing:
     """The fastest way to pack the bare passes, tried on some 400 evenly chosen rows each."""
     _, rows = _bare_rows(model, work, operator)
-    found: dict[Packing, list[float]] = {(budget, alike): [] for budget in BUDGETS[:5] for alike in (False, True)}
+    seconds: dict[Packing, list[float]] = {(budget, alike): [] for budget in BUDGETS[:5] for alike in (False, True)}
     samples: dict[Packing, list[tuple[Batch, int]]] = {}
-    for packing in found:
+    for packing in seconds:
         batches = [
             (batch, int(sum(len(rows[i]["input_ids"]) for i in order.tolist())))
             for batch, order in _pack(rows, packing)
@@ -237,8 +237,8 @@ def _best_packing(model: NetworkModel, work: Work, operator: str, args: argparse
     for _ in range(3):
         for packing, batches in samples.items():
             spent = timed(lambda batches=batches: _forward(model.network, [batch for batch, _ in batches]))  # type: ignore[misc]
-            found[packing].append(getattr(spent, clock(args.threads)) / sum(tokens for _, tokens in batches))
-    best = min(found, key=lambda packing: statistics.median(found[packing]))
+            seconds[packing].append(getattr(spent, clock(args.threads)) / sum(tokens for _, tokens in batches))
+    best = min(seconds, key=lambda packing: statistics.median(seconds[packing]))
     print(f"{operator}: bare passes are fastest with batches of {_name(best)} tokens")
     return best
 
@@ -253,21 +253,21 @@ def _sweep(model: NetworkModel, args: argparse.Namespace) -> tuple[Table, object
         "about 20 tokens": _work(model, load_texts(2), 60 if args.quick else 240),
         "about 250 tokens": _work(model, load_long_texts(1), 16 if args.quick else 33),
     }
-    found: dict[str, dict[int, list[float]]] = {kind: {budget: [] for budget in BUDGETS} for kind in kinds}
+    milliseconds: dict[str, dict[int, list[float]]] = {kind: {budget: [] for budget in BUDGETS} for kind in kinds}
     for number in range(args.rounds):
         for kind, work in kinds.items():
             for budget in BUDGETS if number % 2 == 0 else BUDGETS[::-1]:
                 trial = compose(model.network, model.tokenizer, batch_tokens=budget)
-                trial.__dict__["facts"] = model.traits  # tried once is enough
+                trial.__dict__["traits"] = model.traits  # probing the network once is enough
                 with watched(model.network) as passes:
                     spent = timed(
                         lambda t=trial, w=work: t.score(w.units, [w.target] * len(w.units), w.keep, "mask")  # type: ignore[misc]
                     )
-                found[kind][budget].append(getattr(spent, clock(args.threads)) / passes.rows * 1e3)
+                milliseconds[kind][budget].append(getattr(spent, clock(args.threads)) / passes.rows * 1e3)
         print(f"tokens per batch: round {number + 1}/{args.rounds}")
-    rows = [[kind, *(middle(times, 2) for times in by_budget.values())] for kind, by_budget in found.items()]
+    rows = [[kind, *(middle(times, 2) for times in by_budget.values())] for kind, by_budget in milliseconds.items()]
     notes = [f'Milliseconds per evaluated row, "mask". The default on a CPU is {CPU_TOKENS}.']
-    return Table("Tokens per batch", ["texts", *map(str, BUDGETS)], rows, notes), found
+    return Table("Tokens per batch", ["texts", *map(str, BUDGETS)], rows, notes), milliseconds
 
 
 if __name__ == "__main__":

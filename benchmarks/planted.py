@@ -43,17 +43,17 @@ def main() -> None:
 
 def measure(method: str, examples: list[Example]) -> dict[str, str | float]:
     """One row: mean AUC with a bootstrap interval, agreement of prediction and label, cost."""
-    found = load_explainer(method).explain(load_model(), examples, [str(example.label) for example in examples])
-    areas = np.array([grade.value for grade in RationaleAuc().measure(Evidence(found))])
+    explanations = load_explainer(method).explain(load_model(), examples, [str(example.label) for example in examples])
+    areas = np.array([grade.value for grade in RationaleAuc().measure(Evidence(explanations))])
     low, high = interval(areas)
     return {
         "method": method,
         "auc": float(areas.mean()),
         "low": low,
         "high": high,
-        "accuracy": float(np.mean([right(explanation) for explanation in found])),
-        "forwards": float(np.mean([explanation.cost.forwards for explanation in found])),
-        "seconds": float(np.mean([explanation.cost.seconds or 0.0 for explanation in found])),
+        "accuracy": float(np.mean([right(explanation) for explanation in explanations])),
+        "forwards": float(np.mean([explanation.cost.forwards for explanation in explanations])),
+        "seconds": float(np.mean([explanation.cost.seconds or 0.0 for explanation in explanations])),
     }
 
 

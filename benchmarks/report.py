@@ -10,7 +10,6 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -125,8 +124,8 @@ def _records(size: Size, labels: list[str], metrics: list[str]) -> pa.Table:
 
 
 def _explanations(size: Size, labels: list[str]) -> pa.Table:
-    found = [_explanation(number, label) for label in labels for number in range(size.examples)]
-    return explanations.to_table(found, [each.method for each in found], [0] * len(found))
+    every = [_explanation(number, label) for label in labels for number in range(size.examples)]
+    return explanations.to_table(every, [each.method for each in every], [0] * len(every))
 
 
 def _explanation(number: int, label: str, words: int = 18) -> Explanation:
@@ -144,7 +143,7 @@ def _explanation(number: int, label: str, words: int = 18) -> Explanation:
     )
 
 
-def _manifest(labels: list[str], metrics: list[str]) -> dict[str, Any]:
+def _manifest(labels: list[str], metrics: list[str]) -> dict[str, object]:
     def family(label: str) -> str:
         return "control" if label in ("random", "trivial") else "perturbation"
 
@@ -156,7 +155,7 @@ def _manifest(labels: list[str], metrics: list[str]) -> dict[str, Any]:
         "name": "made-up",
         "model": {"name": "none"},
         "data": {"name": "made-up"},
-        "explainers": {one: {"method": one, "parameters": {}, "card": {"family": family(one)}} for one in labels},
+        "explainers": {name: {"method": name, "parameters": {}, "card": {"family": family(name)}} for name in labels},
         "metrics": {metric: {"metric": metric, "parameters": {}, "card": card} for metric, card in cards.items()},
         "seeds": [0],
     }
@@ -173,7 +172,7 @@ def _time(folder: Path, threads: int) -> tuple[float, float]:
 
 
 def _row(size: Size, times: list[tuple[float, float]]) -> list[str]:
-    wall, cpu = ([one[at] for one in times] for at in (0, 1))
+    wall, cpu = ([pair[at] for pair in times] for at in (0, 1))
     met = "met" if sorted(cpu)[len(cpu) // 2] < BAR else "missed"
     bar = "" if size.bar is None else f"under {size.bar:g} s: {met}"
     counts = [f"{count:,}" for count in (size.rows, size.explainers, size.metrics, size.examples)]

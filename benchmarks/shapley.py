@@ -1,7 +1,7 @@
 """How many evaluations Shapley estimators need: mean absolute error against evaluations, next to captum's KernelShap.
 
 The embedded model's probability is tabled once for every coalition of the words of short texts, which gives the exact
-Shapley values. Every estimator then asks the table instead of the model, so that many seeds cost little.
+Shapley values. Every estimator then reads the table instead of the model, so that many seeds cost little.
 """
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ COLOURS = ("#c44e52", "#4c72b0", "#55a868", "#8172b3")
 
 @dataclass(frozen=True, eq=False)
 class Game:
-    """The model's answer for every coalition of the units of one text: unit i is bit i of the place in the table."""
+    """The model's output for every coalition of the units of one text: unit i is bit i of the place in the table."""
 
     units: Units
     target: Target
     table: NDArray[np.float32]
 
     def at(self, keep: Keep) -> Floats:
-        """The answers for keep masks (variants, units)."""
-        found = self.table[keep.astype(np.int64) @ (1 << np.arange(len(self.units)))]
-        return found.astype(np.float64)
+        """The outputs for keep masks (variants, units)."""
+        values = self.table[keep.astype(np.int64) @ (1 << np.arange(len(self.units)))]
+        return values.astype(np.float64)
 
     def score(
         self, units: Sequence[Units], targets: Sequence[Target], keep: Sequence[Keep], absence: str | None = None
     ) -> list[Floats]:
-        """What an attribution asks of a model."""
+        """What an attribution needs of a model."""
         return [self.at(rows) for rows in keep]
 
 
@@ -92,8 +92,8 @@ def main() -> None:
         for name in names:
             for budget in (b for b in BUDGETS if b <= options.most):
                 seeds = options.rival_seeds if name == RIVAL else options.seeds
-                found = pool.map(partial(_estimates, name, budget, seeds), range(len(games)), chunksize=1)
-                points.append(_point(name, budget, found, truth))
+                estimates = pool.map(partial(_estimates, name, budget, seeds), range(len(games)), chunksize=1)
+                points.append(_point(name, budget, estimates, truth))
                 print(f"{name:24} {budget:5} evaluations: error {points[-1].error:.5f}", flush=True)
     needed = {name: reaching([p for p in points if p.estimator == name], BAR) for name in names}
     for name, count in needed.items():
@@ -108,11 +108,11 @@ def exact(game: Game) -> Floats:
     codes = np.arange(1 << n)
     sizes = ((codes[:, None] >> np.arange(n)) & 1).sum(axis=1)
     weights = np.array([1 / (n * math.comb(n - 1, size)) for size in range(n)])
-    found = np.zeros(n)
+    values = np.zeros(n)
     for unit in range(n):
         without = codes[(codes >> unit) & 1 == 0]
-        found[unit] = weights[sizes[without]] @ (game.table[without | 1 << unit] - game.table[without])
-    return found
+        values[unit] = weights[sizes[without]] @ (game.table[without | 1 << unit] - game.table[without])
+    return values
 
 
 def reaching(points: Sequence[Point], bar: float) -> float:
@@ -157,7 +157,7 @@ def _games(options: argparse.Namespace) -> list[Game]:
     pool = model.units(generate(200 + 25 * options.texts))
     chosen = [units for units in pool if least <= len(units) <= min(most, 20)][: options.texts]
     if len(chosen) < options.texts:
-        raise ValueError(f"only {len(chosen)} of {len(pool)} texts have {options.units} words; ask for fewer texts")
+        raise ValueError(f"only {len(chosen)} of {len(pool)} texts have {options.units} words; use fewer texts")
     return [_game(model, units, options.cache) for units in chosen]
 
 
@@ -187,12 +187,12 @@ def _tabled(model: NetworkModel, units: Units, target: Target) -> NDArray[np.flo
         rows = torch.where(present | (owner == len(units)), ids, absent)
         logits = model.network(input_ids=rows, attention_mask=torch.ones_like(rows)).logits
         parts.append(logits.float().softmax(-1)[:, target.index])
-    found: NDArray[np.float32] = torch.cat(parts).cpu().numpy()
-    some = np.random.default_rng(0).integers(len(found), size=32)
+    table: NDArray[np.float32] = torch.cat(parts).cpu().numpy()
+    some = np.random.default_rng(0).integers(len(table), size=32)
     (scored,) = model.score([units], [target], [(some[:, None] >> np.arange(len(units)) & 1).astype(np.bool_)])
-    if np.abs(scored - found[some]).max() > AGREEMENT:
+    if np.abs(scored - table[some]).max() > AGREEMENT:
         raise ValueError(f"the table of {units.example.text!r} is not what the model scores")
-    return found
+    return table
 
 
 _GAMES: list[Game] = []
@@ -215,12 +215,12 @@ def _estimates(name: str, budget: int, seeds: int, number: int) -> list[tuple[Fl
     return [_ours(OURS[name], game, budget, seed) for seed in range(seeds)]
 
 
-def _point(name: str, budget: int, found: list[list[tuple[Floats, float]]], truth: Sequence[Floats]) -> Point:
+def _point(name: str, budget: int, estimates: list[list[tuple[Floats, float]]], truth: Sequence[Floats]) -> Point:
     errors = np.array(
-        [[np.abs(values - exactly).mean() for values, _ in own] for own, exactly in zip(found, truth, strict=True)]
+        [[np.abs(values - exactly).mean() for values, _ in own] for own, exactly in zip(estimates, truth, strict=True)]
     )
-    claims = np.array([[claim for _, claim in own] for own in found])
-    spread = errors.mean(axis=1).std(ddof=1) / math.sqrt(len(found))
+    claims = np.array([[claim for _, claim in own] for own in estimates])
+    spread = errors.mean(axis=1).std(ddof=1) / math.sqrt(len(estimates))
     return Point(name, budget, float(errors.mean()), float(spread), float(claims.mean()))
 
 
@@ -236,10 +236,10 @@ def _captum(game: Game, budget: int, seed: int) -> tuple[Floats, float]:
     torch.manual_seed(seed)
     n = len(game.units)
     forward = lambda rows: torch.from_numpy(game.at(rows.numpy() > 0.5))  # noqa: E731
-    found: Any = Theirs(forward).attribute(
+    values = Theirs(forward).attribute(
         torch.ones(1, n), baselines=torch.zeros(1, n), n_samples=budget, perturbations_per_eval=budget
     )
-    return found[0].double().numpy(), math.nan
+    return torch.as_tensor(values[0]).double().numpy(), math.nan
 
 
 def _write(

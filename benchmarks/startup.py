@@ -46,7 +46,7 @@ def main() -> None:
         args.rounds = 2
     if importlib.util.find_spec("didact.cli") is None:
         print("didact.cli is missing: the commands will be reported as failed")
-    found: dict[str, list[tuple[float, float]]] = {start.name: [] for start in STARTS}
+    seconds: dict[str, list[tuple[float, float]]] = {start.name: [] for start in STARTS}
     failed: dict[str, str] = {}
     for number in range(args.rounds + 1):  # the first round fills the file cache and does not count
         for start in STARTS:
@@ -57,13 +57,13 @@ def main() -> None:
                 failed[start.name] = problem
                 print(f"{start.name} FAILED: {problem}")
             elif number:
-                found[start.name].append(times)
+                seconds[start.name].append(times)
         print(f"round {number}/{args.rounds}")
-    rows = [_row(start, found[start.name], failed.get(start.name)) for start in STARTS]
+    rows = [_row(start, seconds[start.name], failed.get(start.name)) for start in STARTS]
     notes = [f"Bar: import and help under {BAR} seconds. CPU time is what a quiet machine would need."]
     text = f"Fresh processes, files in the cache, median and range of {args.rounds} interleaved rounds."
     table = Table("Seconds", ["started", "wall", "CPU", "bar"], rows, notes)
-    publish("startup", text, [table], {"seconds": found, "failed": failed}, args)
+    publish("startup", text, [table], {"seconds": seconds, "failed": failed}, args)
     sys.exit(1 if failed else 0)
 
 
@@ -87,7 +87,7 @@ def _run(start: Start, threads: int) -> tuple[tuple[float, float], str]:
 def _row(start: Start, times: list[tuple[float, float]], problem: str | None) -> list[str]:
     if problem is not None:
         return [f"`{start.name}`", f"failed: {problem}", "", ""]
-    wall, cpu = ([one[i] for one in times] for i in (0, 1))
+    wall, cpu = ([pair[i] for pair in times] for i in (0, 1))
     bar = (
         ""
         if start.bar is None

@@ -19,6 +19,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from benchmarks.common import SHARED, machine, prepare
 from didact.data.corpus import generate
+from didact.ops.lstm import LstmWeights
 from didact.progress import listening
 from didact.students.base import STUDENTS, Cohort, LabelledExample, Student, StudentOutcome, TaskSetup, TrainingRun
 from didact.students.kinds._recurrent import Recurrent, RecurrentCohort, StackedLstm
@@ -31,7 +32,7 @@ SPREAD = 0.25  # texts are this share shorter at most than the longest
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What is taught to whom."""
+    """Training texts, test texts and courses of the students."""
 
     pool: list[LabelledExample]
     exam: list[Example]
@@ -73,22 +74,22 @@ def main() -> None:
     """Run the benchmark."""
     args = _options().parse_args()
     prepare(args.threads)
-    found = []
+    rows = []
     for name in args.students.split(","):
         for precision in args.precision.split(",") if args.device == "cuda" else ["float32"]:
             if precision == "bfloat16" and name != "transformer":
                 continue
             try:
-                found.append(_compared(name, precision, args))
+                rows.append(_compared(name, precision, args))
             except Exception as problem:  # the other comparisons are worth having all the same
                 traceback.print_exc()
-                said = f"{type(problem).__name__}: {problem}"
-                found.append({"student": name, "precision": precision, "failed": said})
+                message = f"{type(problem).__name__}: {problem}"
+                rows.append({"student": name, "precision": precision, "failed": message})
             if args.out is not None:
                 args.out.parent.mkdir(parents=True, exist_ok=True)
-                args.out.write_text(json.dumps(_page(found, args), indent=1) + "\n", encoding="utf-8")
-    print(json.dumps([{k: v for k, v in row.items() if k != "raw"} for row in found], indent=1))
-    if any("failed" in row for row in found):
+                args.out.write_text(json.dumps(_page(rows, args), indent=1) + "\n", encoding="utf-8")
+    print(json.dumps([{k: v for k, v in row.items() if k != "raw"} for row in rows], indent=1))
+    if any("failed" in row for row in rows):
         raise SystemExit(1)
 
 
@@ -98,25 +99,27 @@ def _options() -> argparse.ArgumentParser:
         "  python -m benchmarks.students --device cpu --students bilstm --together 4 --steps 8\n"
         "  python -m benchmarks.students --device cuda --steps 40 --precision float32,tf32 --out runs/students.json"
     )
-    made = argparse.ArgumentParser(
+    options = argparse.ArgumentParser(
         description=__doc__, epilog=examples, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    made.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    made.add_argument("--students", default="transformer,bilstm,bilstm_attention", help="names, by commas")
-    made.add_argument("--together", type=int, default=16, help="students at once (default 16)")
-    made.add_argument("--steps", type=int, default=40, help=f"steps per run, the first {WARM} not timed (default 40)")
-    made.add_argument("--rounds", type=int, default=3, help="interleaved rounds (default 3)")
-    made.add_argument("--length", type=int, default=128, help="tokens of the longest texts (default 128)")
-    made.add_argument("--batch", type=int, default=16, help="lessons per step (default 16)")
-    made.add_argument("--precision", default="float32", help="float32, tf32, bfloat16, by commas (GPU only)")
-    made.add_argument("--same", type=int, help="students whose results are compared (default: all of them)")
-    made.add_argument("--threads", type=int, default=1, help="threads on the CPU (default 1)")
-    made.add_argument("--model", help="encoder of the transformer student (default: MiniLM where it is at hand)")
-    made.add_argument("--out", type=Path, help="JSON file to write, after every comparison")
-    return made
+    options.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    options.add_argument("--students", default="transformer,bilstm,bilstm_attention", help="names, by commas")
+    options.add_argument("--together", type=int, default=16, help="students at once (default 16)")
+    options.add_argument(
+        "--steps", type=int, default=40, help=f"steps per run, the first {WARM} not timed (default 40)"
+    )
+    options.add_argument("--rounds", type=int, default=3, help="interleaved rounds (default 3)")
+    options.add_argument("--length", type=int, default=128, help="tokens of the longest texts (default 128)")
+    options.add_argument("--batch", type=int, default=16, help="training texts per step (default 16)")
+    options.add_argument("--precision", default="float32", help="float32, tf32, bfloat16, by commas (GPU only)")
+    options.add_argument("--same", type=int, help="students whose results are compared (default: all of them)")
+    options.add_argument("--threads", type=int, default=1, help="threads on the CPU (default 1)")
+    options.add_argument("--model", help="encoder of the transformer student (default: MiniLM where it is at hand)")
+    options.add_argument("--out", type=Path, help="JSON file to write, after every comparison")
+    return options
 
 
-def _compared(name: str, precision: str, args: argparse.Namespace) -> dict[str, Any]:
+def _compared(name: str, precision: str, args: argparse.Namespace) -> dict[str, object]:
     """One kind of student, one at a time in every way there is, and together."""
     setting = _setting(name, args)
     student = _student(name, precision, args)
@@ -130,7 +133,7 @@ def _compared(name: str, precision: str, args: argparse.Namespace) -> dict[str, 
             rates[way].append(_timed(alone.get(way, student), some, size, args)[0])
             print(f"{name} {precision} round {number + 1}: {way}: {rates[way][-1]:.1f} student-steps/s", flush=True)
     best = max(alone, key=lambda way: statistics.median(rates[way]))
-    ratios = [many / one for many, one in zip(rates["together"], rates[best], strict=True)]
+    ratios = [many / single for many, single in zip(rates["together"], rates[best], strict=True)]
     same = args.same or args.together
     apart = _timed(student, replace(setting, courses=setting.courses[:same]), 1, args)[1]
     joined = _timed(student, setting, args.together, args)[1][:same]
@@ -165,13 +168,13 @@ def _timed(
 
 
 def _difference(apart: Sequence[StudentOutcome], joined: Sequence[StudentOutcome]) -> float:
-    """Largest difference of any student's number for any exam text; numbers have a spread of 1."""
+    """Largest difference of any student's number for any test text; numbers have a spread of 1."""
     pairs = zip(apart, joined, strict=True)
-    return max(float(np.abs(one.answers - other.answers).max()) for one, other in pairs)
+    return max(float(np.abs(alone.answers - other.answers).max()) for alone, other in pairs)
 
 
 def _setting(name: str, args: argparse.Namespace) -> Setting:
-    """Texts joined from made-up reviews, with random numbers to learn: each student its own lessons."""
+    """Texts joined from made-up reviews, with random numbers to learn: each student its own training texts."""
     rng = np.random.default_rng(0)
     lessons = args.steps * args.batch
     size = min(lessons, 512)
@@ -181,7 +184,7 @@ def _setting(name: str, args: argparse.Namespace) -> Setting:
     starts = rng.integers(0, len(tokens) - args.length, size + EXAM)
     texts = [" ".join(tokens[a : a + n]) for a, n in zip(starts, lengths, strict=True)]
     pool = [LabelledExample(Example(text), float(rng.normal())) for text in texts[:size]]
-    # An epoch is the whole course, so that the number of steps is what was asked for.
+    # An epoch is the whole course, so that the number of steps is the requested one.
     courses = [
         TrainingRun(rng.permutation(np.arange(lessons) % size).astype(np.int64), [None] * lessons, 0.0, seed)
         for seed in range(args.together)
@@ -190,7 +193,7 @@ def _setting(name: str, args: argparse.Namespace) -> Setting:
 
 
 def _student(name: str, precision: str, args: argparse.Namespace) -> Student:
-    settings: dict[str, Any] = {"epochs": 1, "batch_size": args.batch, "precision": precision}
+    settings: dict[str, object] = {"epochs": 1, "batch_size": args.batch, "precision": precision}
     settings["max_length"] = args.length
     if name == "transformer":
         place = SHARED / "weights" / "minilm-base"
@@ -217,23 +220,21 @@ def _others(student: Student) -> dict[str, Student]:
 
 def _swapped(cohort: Any, packed: bool) -> RecurrentCohort:
     """The cohort of one with another LSTM inside."""
-    first: Any = cohort.lstm.directions[0]
+    first = cohort.lstm.directions[0]
     width, hidden = first.input_size, first.hidden_size
     cohort.lstm = _Packed(width, hidden) if packed else StackedLstm(_plain_weights(width, hidden))
-    made: RecurrentCohort = cohort
-    return made
+    swapped: RecurrentCohort = cohort
+    return swapped
 
 
-def _plain_weights(width: int, hidden: int) -> Any:
-    from didact.ops.lstm import LstmWeights
-
+def _plain_weights(width: int, hidden: int) -> LstmWeights:
     spread = hidden**-0.5
     shapes = ((1, 2, width, 4 * hidden), (1, 2, hidden, 4 * hidden), (1, 2, 4 * hidden))
     return LstmWeights(*[torch.rand(shape) * 2 * spread - spread for shape in shapes])
 
 
 class _Packed(nn.Module):
-    """``nn.LSTM`` as everybody uses it: both directions in one call, padding packed away."""
+    """``nn.LSTM`` as it is usually called: both directions in one call, padding packed away."""
 
     def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
@@ -246,16 +247,16 @@ class _Packed(nn.Module):
 
     def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:
         packed = pack_padded_sequence(inputs[0], lengths[0].cpu(), batch_first=True, enforce_sorted=False)
-        found, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=inputs.shape[2])
-        return found[None]
+        states, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=inputs.shape[2])
+        return states[None]
 
 
-def _page(found: Sequence[dict[str, Any]], args: argparse.Namespace) -> dict[str, Any]:
+def _page(rows: Sequence[dict[str, object]], args: argparse.Namespace) -> dict[str, object]:
     about = machine(args.threads)
     if args.device == "cuda":
         about["machine"] = f"one {torch.cuda.get_device_name(0)}"
-    asked = {k: v for k, v in vars(args).items() if k not in ("out", "model")}
-    return {**about, "asked": asked, "students": list(found)}
+    settings = {k: v for k, v in vars(args).items() if k not in ("out", "model")}
+    return {**about, "settings": settings, "students": list(rows)}
 
 
 if __name__ == "__main__":

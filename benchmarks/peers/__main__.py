@@ -88,20 +88,20 @@ class Result:
     runs: dict[str, list[Measured]]
     which: str
 
-    def seconds(self, entry: Entry, found: bool) -> list[float]:
-        """Per round; ``found`` with the plain pass where the library has to be told the label."""
-        extra = found and not entry.finds_label
+    def seconds(self, entry: Entry, with_prediction: bool) -> list[float]:
+        """Per round, with the plain pass added where the library needs the label and the prediction is counted."""
+        extra = with_prediction and not entry.finds_label
         return [getattr(run, self.which) + (run.finding if extra else 0.0) for run in self.runs[entry.name]]
 
-    def against(self, entry: Entry, found: bool) -> list[float]:
+    def against(self, entry: Entry, with_prediction: bool) -> list[float]:
         """Time in times of didact's, per round."""
-        own = self.seconds(self.entries[0], found)
-        return [time / base for time, base in zip(self.seconds(entry, found), own, strict=True)]
+        own = self.seconds(self.entries[0], with_prediction)
+        return [time / base for time, base in zip(self.seconds(entry, with_prediction), own, strict=True)]
 
-    def fastest(self, found: bool) -> Entry | None:
+    def fastest(self, with_prediction: bool) -> Entry | None:
         """The peer with the smallest median."""
         rivals = [entry for entry in self.entries if not entry.name.startswith("didact") and entry.same]
-        return min(rivals, key=lambda entry: statistics.median(self.against(entry, found)), default=None)
+        return min(rivals, key=lambda entry: statistics.median(self.against(entry, with_prediction)), default=None)
 
 
 def main() -> None:
@@ -154,15 +154,15 @@ def _measure_case(bench: Bench, case: Case, peers: Sequence[str], args: argparse
             spent = min(run.wall for run in turns[0].values()) * case.together
             turns += [turn() for _ in range(min(TURNS - 1, int(PATIENCE / spent)))]
             for entry in entries:
-                runs[entry.name].append(_quickest([one[entry.name] for one in turns]))
+                runs[entry.name].append(_quickest([measured[entry.name] for measured in turns]))
     result = Result(case, entries, runs, which)
     print("\n".join(" ".join(row) for row in [[case.method, case.length], *_summary([result]).rows]), flush=True)
     return result
 
 
-def _turn(bench: Bench, entries: Sequence[Entry], group: Item, asked: int, which: str) -> dict[str, Measured]:
+def _turn(bench: Bench, entries: Sequence[Entry], group: Item, evaluations: int, which: str) -> dict[str, Measured]:
     """All libraries once, in this order."""
-    return {entry.name: _measure(bench, entry, group, asked, which) for entry in entries}
+    return {entry.name: _measure(bench, entry, group, evaluations, which) for entry in entries}
 
 
 def _quickest(runs: Sequence[Measured]) -> Measured:
@@ -171,12 +171,12 @@ def _quickest(runs: Sequence[Measured]) -> Measured:
     return Measured(rows=runs[0].rows, **times)
 
 
-def _measure(bench: Bench, entry: Entry, group: Item, asked: int, which: str) -> Measured:
+def _measure(bench: Bench, entry: Entry, group: Item, evaluations: int, which: str) -> Measured:
     """Peers get a model whose weights need no gradients; didact takes care of that by itself."""
     with contextlib.nullcontext() if entry.name.startswith("didact") else frozen(bench.network):
         finding = getattr(timed(lambda: bench.find_labels(group)), which)
         with watched(bench.network) as passes:
-            spent = timed(lambda: entry.run(group, asked))
+            spent = timed(lambda: entry.run(group, evaluations))
     size = len(group)
     return Measured(spent.cpu / size, spent.wall / size, passes.rows / size, finding / size)
 
@@ -192,7 +192,7 @@ def _text(name: str, missing: Sequence[str], args: argparse.Namespace) -> str:
         "and the best batch size of several (where a method needs one row per text, all texts in one pass). "
         "*Rows* are counted at the model.\n\n"
         "didact explains what the model predicts, so each of its explanations holds a plain pass, by which it also "
-        "guards that what was explained is what was predicted. captum and interpreto must be told the label: their "
+        "guards that what was explained is what was predicted. captum and interpreto need the label as input: their "
         "time is given as it is (*label given*) and together with a plain pass from text to label (*with the "
         "prediction*), which is the comparison of like with like. "
         f"Median and range of {which} over {args.rounds} rounds, each with other texts. In a round the libraries "
@@ -205,9 +205,13 @@ def _summary(results: Sequence[Result]) -> Table:
     rows = []
     for result in results:
         row = [f"`{result.case.method}`", result.case.length]
-        for found in (True, False):
-            rival = result.fastest(found)
-            row += ["–", "–"] if rival is None else [rival.name, middle([1 / x for x in result.against(rival, found)])]
+        for with_prediction in (True, False):
+            rival = result.fastest(with_prediction)
+            row += (
+                ["–", "–"]
+                if rival is None
+                else [rival.name, middle([1 / x for x in result.against(rival, with_prediction)])]
+            )
         rows.append(row)
     columns = [
         "method",
@@ -243,24 +247,24 @@ _COLUMNS = [
 
 def _table(result: Result) -> Table:
     case = result.case
-    asked = (
+    budget = (
         f", {case.evaluations} {'points' if case.method in GRADIENTS else 'evaluations'}" if case.evaluations else ""
     )
     together = f"{case.together} text{'s' if case.together > 1 else ''} at a time"
-    caption = f"{case.method}, {case.length} texts{asked}, {together}"
+    caption = f"{case.method}, {case.length} texts{budget}, {together}"
     return Table(caption, _COLUMNS, [_row(result, entry) for entry in result.entries], [])
 
 
 def _row(result: Result, entry: Entry) -> list[str]:
-    given, found = (result.seconds(entry, flag) for flag in (False, True))
+    plain, with_prediction = (result.seconds(entry, flag) for flag in (False, True))
     rows, own = ([run.rows for run in result.runs[name]] for name in (entry.name, result.entries[0].name))
     rates = [t * o / r for t, o, r in zip(result.against(entry, False), own, rows, strict=True)]
     return [
         entry.name,
         entry.differs,
         f"{statistics.median(rows):.0f}",
-        middle([1e3 * time for time in given], 0),
-        middle([1e3 * time for time in found], 0),
+        middle([1e3 * time for time in plain], 0),
+        middle([1e3 * time for time in with_prediction], 0),
         f"**{middle(result.against(entry, True))}**",
         middle(result.against(entry, False)),
         middle(rates),

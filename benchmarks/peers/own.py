@@ -34,9 +34,11 @@ GRADIENTS: dict[str, Callable[[int], Attribution]] = {
 VARIANTS: dict[str, Callable[[int, str], Attribution]] = {
     "occlusion": lambda _, absence: Occlusion(absence=absence),
     "lime": lambda samples, absence: Lime(samples=samples, absence=absence),
-    "kernel_shap": lambda asked, absence: KernelShap(evaluations=asked, absence=absence),
-    "shapley_sampling": lambda asked, absence: ShapleySampling(evaluations=asked, absence=absence),
-    "partition_shap": lambda asked, absence: PartitionShap(evaluations=asked, absence=absence, level="token"),
+    "kernel_shap": lambda evaluations, absence: KernelShap(evaluations=evaluations, absence=absence),
+    "shapley_sampling": lambda evaluations, absence: ShapleySampling(evaluations=evaluations, absence=absence),
+    "partition_shap": lambda evaluations, absence: PartitionShap(
+        evaluations=evaluations, absence=absence, level="token"
+    ),
 }
 
 
@@ -47,13 +49,13 @@ def own_entries(bench: Bench, case: Case) -> list[Entry]:
         return [Entry("didact", "", _run(bench, make), finds_label=True)]
     vary = VARIANTS[case.method]
     mask, drop = (
-        _run(bench, lambda asked, absence=absence: vary(asked, absence))  # type: ignore[misc]
+        _run(bench, lambda evaluations, absence=absence: vary(evaluations, absence))  # type: ignore[misc]
         for absence in ("mask", "drop")
     )
 
-    def one_by_one(items: Item, asked: int) -> None:
+    def one_by_one(items: Item, evaluations: int) -> None:
         for item in items:
-            mask([item], asked)
+            mask([item], evaluations)
 
     dropped = "absent words take no time; the model sees attention mask 0"
     entries = [Entry("didact", "", mask, finds_label=True), Entry("didact, drop", dropped, drop, finds_label=True)]
@@ -63,4 +65,4 @@ def own_entries(bench: Bench, case: Case) -> list[Entry]:
 
 
 def _run(bench: Bench, make: Callable[[int], Attribution]) -> Run:
-    return lambda items, asked: make(asked).explain(bench.didact, [item.text for item in items])
+    return lambda items, evaluations: make(evaluations).explain(bench.didact, [item.text for item in items])

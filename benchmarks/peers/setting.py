@@ -36,7 +36,7 @@ Item = list[Text]
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of a table: who, set how, and how to run it.
+    """One line of a table: the library, its setting, and how to run it.
 
     Attributes:
         name: library and setting.
@@ -60,7 +60,7 @@ class Case:
     Attributes:
         method: didact's name of it.
         length: of the texts.
-        evaluations: samples or steps asked for; 0 where the method decides.
+        evaluations: samples or steps requested; 0 where the method decides.
         together: texts given at once.
         batches: batch sizes from which every peer gets its best.
     """
@@ -86,21 +86,21 @@ class Bench:
     def prepare(self, texts: Sequence[str]) -> Item:
         """Tokenise, find words and the predicted label."""
         examples = [Example(text) for text in texts]
-        made = []
+        items = []
         for unit, prediction in zip(self.didact.units(examples), self.didact.predict(examples), strict=True):
             ids = torch.tensor(self.tokenizer(unit.example.text)["input_ids"])[None, 1:-1]
             owner = torch.zeros_like(ids)
             for number, positions in enumerate(unit.positions):
                 owner[0, [place - 1 for place in positions]] = number
-            made.append(Text(unit.example.text, prediction.index, list(unit.texts), ids, owner))
-        return made
+            items.append(Text(unit.example.text, prediction.index, list(unit.texts), ids, owner))
+        return items
 
     def find_labels(self, items: Item) -> list[int]:
-        """From texts to predicted labels in one plain pass: what a library that must be told the label needs first."""
+        """Predicted labels of texts from one plain pass, which a library that takes the label as input needs first."""
         with torch.inference_mode():
             inputs = self.tokenizer([item.text for item in items], padding=True, return_tensors="pt")
-            found: list[int] = self.network(**inputs).logits.argmax(-1).tolist()
-        return found
+            labels: list[int] = self.network(**inputs).logits.argmax(-1).tolist()
+        return labels
 
     def logits(self, ids: Tensor) -> Tensor:
         """Logits of rows of token ids of one length, without special tokens."""
@@ -112,12 +112,12 @@ class Bench:
         """Probabilities of strings: tokenised together, sorted by length, padded to the longest of their batch."""
         codes = self.tokenizer(list(texts))["input_ids"]
         order = sorted(range(len(codes)), key=lambda i: -len(codes[i]))
-        found = np.zeros((len(codes), int(self.network.config.num_labels or 2)))
+        probabilities = np.zeros((len(codes), int(self.network.config.num_labels or 2)))
         for start in range(0, len(order), batch):
             chosen = order[start : start + batch]
             inputs = self.tokenizer.pad({"input_ids": [codes[i] for i in chosen]}, return_tensors="pt")
-            found[chosen] = self.network(**inputs).logits.softmax(-1).numpy()
-        return found
+            probabilities[chosen] = self.network(**inputs).logits.softmax(-1).numpy()
+        return probabilities
 
     def embedded(self, items: Item) -> tuple[Tensor, Tensor, Tensor | None]:
         """Embeddings of the texts and of their baselines, every word masked; a mask only where rows are padded."""
@@ -151,10 +151,10 @@ def best(make: Callable[[int], Run], trial: Item, case: Case, which: str) -> int
     runs = {batch: make(batch) for batch in case.batches}
     if len(runs) == 1:
         return case.batches[0]
-    found: dict[int, list[float]] = {batch: [] for batch in runs}
-    asked = min(case.evaluations, max(runs))  # enough to tell them apart
-    runs[case.batches[0]](trial, min(asked, 8))
+    seconds: dict[int, list[float]] = {batch: [] for batch in runs}
+    evaluations = min(case.evaluations, max(runs))  # enough to tell them apart
+    runs[case.batches[0]](trial, min(evaluations, 8))
     for _ in range(2):
         for batch, run in runs.items():
-            found[batch].append(getattr(timed(lambda run=run: run(trial, asked)), which))  # type: ignore[misc]
-    return min(found, key=lambda batch: min(found[batch]))
+            seconds[batch].append(getattr(timed(lambda run=run: run(trial, evaluations)), which))  # type: ignore[misc]
+    return min(seconds, key=lambda batch: min(seconds[batch]))

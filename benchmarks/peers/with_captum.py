@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor
@@ -18,8 +18,8 @@ VARIANTS = {
     "kernel_shap": "KernelShap",
     "shapley_sampling": "ShapleyValueSampling",
 }
-Attribute = Callable[[Tensor, Tensor, dict[str, Any], int], object]
-"""Explains embeddings, given baselines, label and mask as captum wants them, with so many evaluations."""
+Attribute = Callable[[Tensor, Tensor, Mapping[str, object], int], object]
+"""Explains embeddings, with baselines, label and mask as captum takes them, with so many evaluations."""
 
 
 def captum_entries(bench: Bench, case: Case, trial: Item, which: str) -> list[Entry]:
@@ -33,10 +33,10 @@ def captum_entries(bench: Bench, case: Case, trial: Item, which: str) -> list[En
     def with_batch(batch: int) -> Run:
         attribute = make(bench, batch)
 
-        def run(items: Item, asked: int) -> None:
+        def run(items: Item, evaluations: int) -> None:
             vectors, baselines, mask = bench.embedded(items)
-            given = {"target": torch.tensor([item.label for item in items]), "additional_forward_args": mask}
-            attribute(vectors, baselines, given, asked)
+            options = {"target": torch.tensor([item.label for item in items]), "additional_forward_args": mask}
+            attribute(vectors, baselines, options, evaluations)
 
         return run
 
@@ -49,10 +49,10 @@ def _variants(bench: Bench, case: Case, trial: Item, which: str) -> list[Entry]:
     explainer = _library(VARIANTS[case.method], bench.logits)
 
     def with_batch(batch: int) -> Run:
-        def run(items: Item, asked: int) -> None:
+        def run(items: Item, evaluations: int) -> None:
             for item in items:
-                orders = 2 * (asked // (2 * len(item.words) - 2))  # as many as didact takes
-                samples = orders if case.method == "shapley_sampling" else asked
+                orders = 2 * (evaluations // (2 * len(item.words) - 2))  # as many as didact takes
+                samples = orders if case.method == "shapley_sampling" else evaluations
                 with torch.inference_mode():
                     explainer.attribute(
                         item.ids,
@@ -67,42 +67,48 @@ def _variants(bench: Bench, case: Case, trial: Item, which: str) -> list[Entry]:
 
     chosen = best(with_batch, trial, case, which)
     defaults = Entry("captum, defaults", "one row per pass", with_batch(1), same=False)
-    found = Entry(f"captum, {chosen} per pass", "", with_batch(chosen))
-    return [defaults, found] if case.method == "occlusion" else [found]
+    tuned = Entry(f"captum, {chosen} per pass", "", with_batch(chosen))
+    return [defaults, tuned] if case.method == "occlusion" else [tuned]
 
 
 def _input_x_gradient(bench: Bench, batch: int) -> Attribute:
     explainer = _library("InputXGradient", OfVectors(bench.network))
-    return lambda vectors, _, given, asked: explainer.attribute(vectors, **given)
+    return lambda vectors, _, options, evaluations: explainer.attribute(vectors, **options)
 
 
 def _saliency(bench: Bench, batch: int) -> Attribute:
     explainer = _library("Saliency", OfVectors(bench.network))
-    return lambda vectors, _, given, asked: explainer.attribute(vectors, abs=False, **given).norm(dim=-1)
+    return lambda vectors, _, options, evaluations: explainer.attribute(vectors, abs=False, **options).norm(dim=-1)
 
 
 def _integrated_gradients(bench: Bench, batch: int) -> Attribute:
     explainer = _library("IntegratedGradients", OfVectors(bench.network))
-    return lambda vectors, baselines, given, asked: explainer.attribute(
-        vectors, baselines, n_steps=asked, internal_batch_size=batch, **given
+    return lambda vectors, baselines, options, evaluations: explainer.attribute(
+        vectors, baselines, n_steps=evaluations, internal_batch_size=batch, **options
     )
 
 
 def _smoothgrad(bench: Bench, batch: int) -> Attribute:
     explainer = _library("NoiseTunnel", _library("Saliency", OfVectors(bench.network)))
-    return lambda vectors, _, given, asked: explainer.attribute(
-        vectors, nt_type="smoothgrad", nt_samples=asked, nt_samples_batch_size=batch, stdevs=0.1, abs=False, **given
+    return lambda vectors, _, options, evaluations: explainer.attribute(
+        vectors,
+        nt_type="smoothgrad",
+        nt_samples=evaluations,
+        nt_samples_batch_size=batch,
+        stdevs=0.1,
+        abs=False,
+        **options,
     )
 
 
 def _gradient_shap(bench: Bench, batch: int) -> Attribute:
-    """It has no setting for the batch size: called anew for every batch, and averaged."""
+    """It has no setting for the batch size: called once for every batch, and averaged."""
     explainer = _library("GradientShap", OfVectors(bench.network))
 
-    def attribute(vectors: Tensor, baselines: Tensor, given: dict[str, Any], asked: int) -> Tensor:
-        sizes = [min(batch, asked - start) for start in range(0, asked, batch)]
-        parts = [explainer.attribute(vectors, baselines, n_samples=n, stdevs=0.1, **given) * n for n in sizes]
-        return torch.stack(parts).sum(0) / asked
+    def attribute(vectors: Tensor, baselines: Tensor, options: Mapping[str, object], evaluations: int) -> Tensor:
+        sizes = [min(batch, evaluations - start) for start in range(0, evaluations, batch)]
+        parts = [explainer.attribute(vectors, baselines, n_samples=n, stdevs=0.1, **options) * n for n in sizes]
+        return torch.stack(parts).sum(0) / evaluations
 
     return attribute
 
@@ -112,25 +118,29 @@ def _layer_conductance(bench: Bench, batch: int) -> Attribute:
     if layers is None:
         raise ValueError("the network does not keep its layers in one list")
     explainer = _library("LayerConductance", OfVectors(bench.network), layers[0])
-    return lambda vectors, baselines, given, asked: explainer.attribute(
-        vectors, baselines, n_steps=asked, internal_batch_size=batch, **given
+    return lambda vectors, baselines, options, evaluations: explainer.attribute(
+        vectors, baselines, n_steps=evaluations, internal_batch_size=batch, **options
     )
 
 
 def _deeplift(bench: Bench, batch: int) -> Attribute:
     explainer = _library("DeepLift", OfVectors(bench.network))
-    return lambda vectors, baselines, given, asked: explainer.attribute(vectors, baselines, **given)
+    return lambda vectors, baselines, options, evaluations: explainer.attribute(vectors, baselines, **options)
 
 
 def _deep_shap(bench: Bench, batch: int) -> Attribute:
     explainer = _library("DeepLiftShap", OfVectors(bench.network))
-    return lambda vectors, baselines, given, asked: explainer.attribute(
-        vectors, baselines.expand(asked, -1, -1).clone(), **given
+    return lambda vectors, baselines, options, evaluations: explainer.attribute(
+        vectors, baselines.expand(evaluations, -1, -1).clone(), **options
     )
 
 
-def _library(name: str, *arguments: Any) -> Any:
-    return getattr(importlib.import_module("captum.attr"), name)(*arguments)
+class _Explainer(Protocol):
+    def attribute(self, *arguments: object, **options: object) -> Tensor: ...
+
+
+def _library(name: str, *arguments: object) -> _Explainer:
+    return cast("_Explainer", getattr(importlib.import_module("captum.attr"), name)(*arguments))
 
 
 _PARTIAL = "its rule reaches only the last tanh; elsewhere plain gradients, so scores do not add up"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from typing import Any
+from collections.abc import Callable
 
 import torch
 
@@ -31,16 +31,19 @@ def interpreto_entries(bench: Bench, case: Case, trial: Item, which: str) -> lis
     gradients = case.method not in ("occlusion", "lime", "kernel_shap")
 
     @functools.cache
-    def explainer(batch: int, asked: int) -> Any:
-        more: dict[str, Any] = {} if kind in ("Occlusion", "Saliency") else {"n_perturbations": asked}
+    def explainer(batch: int, evaluations: int) -> Callable[..., object]:
+        more: dict[str, object] = {} if kind in ("Occlusion", "Saliency") else {"n_perturbations": evaluations}
         if gradients:
             more["input_x_gradient"] = case.method != "gradient_norm"
-        return getattr(library, kind)(bench.network, bench.tokenizer, batch_size=batch, **more)
+        built: Callable[..., object] = getattr(library, kind)(bench.network, bench.tokenizer, batch_size=batch, **more)
+        return built
 
     def with_batch(batch: int) -> Run:
-        def run(items: Item, asked: int) -> None:
+        def run(items: Item, evaluations: int) -> None:
             with torch.inference_mode(not gradients):
-                explainer(batch, asked)([item.text for item in items], torch.tensor([item.label for item in items]))
+                explainer(batch, evaluations)(
+                    [item.text for item in items], torch.tensor([item.label for item in items])
+                )
 
         return run
 

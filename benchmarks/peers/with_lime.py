@@ -19,11 +19,11 @@ def lime_entries(bench: Bench, case: Case, trial: Item, which: str) -> list[Entr
     )
 
     def with_batch(batch: int) -> Run:
-        def run(items: Item, asked: int) -> None:
+        def run(items: Item, evaluations: int) -> None:
             with torch.inference_mode():
                 for item in items:
                     explainer.explain_instance(
-                        item.text, lambda texts: bench.predict(texts, batch), top_labels=1, num_samples=asked
+                        item.text, lambda texts: bench.predict(texts, batch), top_labels=1, num_samples=evaluations
                     )
 
         return run

@@ -12,11 +12,11 @@ class InputError(DidactError):
 
 
 class TargetError(DidactError):
-    """The asked-for label or scale does not exist in this model."""
+    """The requested label or scale does not exist in this model."""
 
 
 class ModelError(DidactError):
-    """The model cannot be loaded, or answers in a form that cannot be used."""
+    """The model cannot be loaded, or its output has a form that cannot be used."""
 
 
 class CapabilityError(DidactError):
@@ -36,4 +36,4 @@ class UnknownNameError(DidactError):
 
 
 class FormatError(DidactError):
-    """Stored or outside data is not what it should be."""
+    """Data that was stored, or comes from elsewhere, does not have the expected form."""

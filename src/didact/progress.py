@@ -1,4 +1,4 @@
-"""How long work tells the outside how far it is, without knowing who listens."""
+"""How long work reports its progress, without knowing who listens."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class Listener(Protocol):
-    """Whoever shows progress: a terminal bar, a notebook, a web page."""
+    """What shows progress: a terminal bar, a notebook, a web page."""
 
     def start(self, what: str, total: int) -> None:
         """A piece of work of ``total`` steps begins."""

@@ -16,13 +16,13 @@ _LIBRARIES = ("didact", "torch", "transformers", "numpy")
 @cache
 def versions() -> dict[str, str]:
     """Versions of Python and of the libraries that decide a score."""
-    found = {"python": platform.python_version()}
+    installed = {"python": platform.python_version()}
     for library in _LIBRARIES:
         try:
-            found[library] = version(library)
+            installed[library] = version(library)
         except PackageNotFoundError:
-            found[library] = "not installed"
-    return found
+            installed[library] = "not installed"
+    return installed
 
 
 def content_hash(parts: Iterable[object]) -> str:
@@ -35,5 +35,5 @@ def content_hash(parts: Iterable[object]) -> str:
 
 
 def display_name(name: str) -> str:
-    """A name to show: of a path only its end, since where it lies on this machine says nothing elsewhere."""
+    """A name for reports: of an absolute path only its last part, since the rest holds on one machine only."""
     return Path(name).name if Path(name).is_absolute() else name

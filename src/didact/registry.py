@@ -36,7 +36,7 @@ class Registry(Generic[T, K]):
     """Classes by name, each with a card.
 
     A name is the name of its file in ``package`` or in one of its folders, so the list of names is known without
-    importing anything heavy; a file is imported when its name is first asked for.
+    importing anything heavy; a file is imported when its class is first needed.
 
     Args:
         kind: what is registered, for messages ("method").
@@ -100,21 +100,25 @@ class Registry(Generic[T, K]):
 
     def _modules(self) -> dict[str, str]:
         """Name -> module, over the package and its folders."""
-        found: dict[str, str] = {}
+        modules: dict[str, str] = {}
         for root in map(Path, self._paths):
             for folder in (root, *sorted(path for path in root.iterdir() if path.is_dir())):
                 package = self._package if folder == root else f"{self._package}.{folder.name}"
                 for module in pkgutil.iter_modules([str(folder)]):
                     if not (module.ispkg or module.name == "base" or module.name.startswith("_")):
-                        found[module.name] = f"{package}.{module.name}"
-        return found
+                        modules[module.name] = f"{package}.{module.name}"
+        return modules
 
     def _entry_points(self) -> dict[str, EntryPoint]:
         return {entry.name: entry for entry in entry_points(group=self.group)}
 
 
-def unknown(kind: str, given: object, allowed: Sequence[str]) -> str:
-    """One sentence for every unknown name: what was given, the close names, all names."""
-    close = difflib.get_close_matches(str(given), allowed, n=3, cutoff=0.6)
-    hint = f" (did you mean {' or '.join(close)}?)" if close else ""
-    return f"unknown {kind} {given!r}{hint}; known: {', '.join(allowed)}"
+def unknown(kind: str, name: object, allowed: Sequence[str]) -> str:
+    """One sentence for every unknown name: the name, the close names, all names."""
+    return f"unknown {kind} {name!r}{close_names(name, allowed)}; known: {', '.join(allowed)}"
+
+
+def close_names(name: object, allowed: Sequence[str]) -> str:
+    """For the message about an unknown name: the allowed names that are close, or nothing where none is."""
+    close = difflib.get_close_matches(str(name), allowed)
+    return f" (did you mean {' or '.join(close)}?)" if close else ""

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
+from typing import ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
 from didact.errors import ParameterError
-from didact.registry import unknown
+from didact.registry import Named, unknown
 from didact.types import JsonValue
 
 
 class Configured:
     """Mix-in for dataclasses with a ``card``: the fields are the settings."""
 
-    card: ClassVar[Any]
+    card: ClassVar[Named]
 
     @classmethod
     def configured(cls, **settings: object) -> Self:
-        """Make one with these settings; unknown or unfitting ones are named."""
+        """An instance with these settings; the error for an unknown or unfitting setting names it."""
         hints = get_type_hints(cls)
         names = [item.name for item in dataclasses.fields(cls)]  # type: ignore[arg-type]
         for name, value in settings.items():
@@ -33,20 +33,36 @@ class Configured:
 
 
 def at_least(owner: Configured, **bounds: float) -> None:
-    """Refuse settings below their bound, in one sentence."""
+    """Refuse settings below their bound."""
     for name, bound in bounds.items():
         value = getattr(owner, name)
         if not value >= bound:
             raise ParameterError(f"{name} of {owner.card.name} must be at least {bound}, got {value!r}")
 
 
-def _check_type(owner: str, name: str, value: object, hint: Any) -> None:
+def at_most(owner: Configured, **bounds: float) -> None:
+    """Refuse settings above their bound."""
+    for name, bound in bounds.items():
+        value = getattr(owner, name)
+        if not value <= bound:
+            raise ParameterError(f"{name} of {owner.card.name} must be at most {bound}, got {value!r}")
+
+
+def check_share(owner: Configured, *names: str) -> None:
+    """Refuse settings that are not a share: above 0 and at most 1."""
+    for name in names:
+        value = getattr(owner, name)
+        if not 0 < value <= 1:
+            raise ParameterError(f"{name} of {owner.card.name} must be above 0 and at most 1, got {value!r}")
+
+
+def _check_type(owner: str, name: str, value: object, hint: object) -> None:
     if not _fits(value, hint):
         allowed = ", ".join(_allowed(hint))
         raise ParameterError(f"{name} of {owner} must be {allowed}, got {value!r}")
 
 
-def _fits(value: object, hint: Any) -> bool:
+def _fits(value: object, hint: object) -> bool:
     if get_origin(hint) is Literal:
         return value in get_args(hint)
     if get_origin(hint) is tuple:
@@ -55,14 +71,14 @@ def _fits(value: object, hint: Any) -> bool:
         return any(_fits(value, part) for part in get_args(hint))
     if hint is float:
         return isinstance(value, (int, float)) and not isinstance(value, bool)
-    return isinstance(value, hint) and not (hint is int and isinstance(value, bool))
+    return isinstance(hint, type) and isinstance(value, hint) and not (hint is int and isinstance(value, bool))
 
 
-def _allowed(hint: Any) -> list[str]:
+def _allowed(hint: object) -> list[str]:
     if get_origin(hint) is Literal:
         return [repr(option) for option in get_args(hint)]
     if get_origin(hint) is tuple:
         return [f"a list, each {_allowed(get_args(hint)[0])[0]}"]
     if get_args(hint):
         return [name for part in get_args(hint) for name in _allowed(part)]
-    return ["None" if hint is type(None) else f"a {hint.__name__}"]
+    return ["None" if hint is type(None) else f"a {getattr(hint, '__name__', hint)}"]

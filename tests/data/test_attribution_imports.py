@@ -13,7 +13,8 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from didact.api import import_attributions
 from didact.data.alignment import align
-from didact.data.attribution_imports import from_arrays
+from didact.data.attribution_imports import Outside
+from didact.data.attribution_imports import read as read_object
 from didact.errors import DidactError, FormatError, InputError
 from didact.models.load import load_model
 from didact.testing.tiny import TEXTS, keyword_predict, tiny_tokenizer
@@ -33,15 +34,21 @@ def read(obj: object, *arguments: Any, **options: Any) -> Explanation:
     return found
 
 
+def from_arrays(text: Any, spans: object, scores: object, **more: str) -> Explanation:
+    outside = read_object({"spans": spans, "scores": scores, **more}, text)
+    assert isinstance(outside, Outside)
+    return outside.explanation(POSITIVE, SAID)
+
+
 def test_arrays_with_spans() -> None:
-    found = from_arrays(TEXT, [(0, 4), Span(25, 29)], np.array([1.0, -2.0]), POSITIVE, SAID, "mine")  # type: ignore[arg-type]
+    found = from_arrays(TEXT, [(0, 4), Span(25, 29)], np.array([1.0, -2.0]), method="mine")
     assert (found.method, found.units.texts, found.scores, found.signed) == (
         "mine",
         ("good", "dull"),
         (1.0, -2.0),
         True,
     )
-    pair = from_arrays(("good food", "dull plot"), [(0, 4), (0, 4, 1)], [1, 2], POSITIVE, SAID)
+    pair = from_arrays(("good food", "dull plot"), [(0, 4), (0, 4, 1)], [1, 2])
     assert pair.units.texts == ("good", "dull")
     assert not pair.signed
 
@@ -63,7 +70,7 @@ def test_arrays_with_spans() -> None:
 )
 def test_arrays_that_do_not_fit(spans: list[Any], scores: list[Any], message: str) -> None:
     with pytest.raises(FormatError, match=message):
-        from_arrays(TEXT, spans, scores, POSITIVE, SAID)
+        from_arrays(TEXT, spans, scores)
 
 
 def test_shap_with_many_texts_and_labels() -> None:

@@ -7,10 +7,22 @@ from itertools import pairwise
 
 import pytest
 
-from didact.data.corpus import DOMAINS, INTENSIFIERS, LABELS, LEXICONS, LONGEST, SHORTEST, _new_review, generate
+from didact.data.corpus import (
+    BEFORE_ADJECTIVE,
+    BEFORE_NOUN,
+    BEFORE_VERB,
+    DOMAINS,
+    LABELS,
+    LEXICONS,
+    LONGEST,
+    SHORTEST,
+    _new_review,
+    generate,
+)
 from didact.errors import InputError
 from didact.types import Example
 
+INTENSIFIERS = frozenset(BEFORE_ADJECTIVE + BEFORE_VERB + BEFORE_NOUN)
 OPINIONS = {
     label: {word for words in vars(LEXICONS[label]).values() for word in words}
     | {word for domain in DOMAINS for word in domain.adjectives[label]}

@@ -213,7 +213,7 @@ def test_folders_have_splits(tmp_path: Path) -> None:
 def test_a_choice_between_splits_is_not_guessed(tmp_path: Path) -> None:
     write(tmp_path / "one.jsonl", ROWS)
     write(tmp_path / "two.jsonl", ROWS)
-    with pytest.raises(InputError, match="several splits; say which: one, two"):
+    with pytest.raises(InputError, match="several splits; choose one of one, two"):
         load_data(tmp_path)
 
 

@@ -86,7 +86,8 @@ def test_tends_to_the_integral_of_gradient_times_velocity(architecture: str) -> 
 
     handle = layer_of(model, 0).register_forward_hook(keep)
     nodes, weights = np.polynomial.legendre.leggauss(150)
-    alphas, step = torch.from_numpy(nodes + 1) / 2, 1e-5
+    # Not smaller, which would magnify rounding: ModernBERT rotates queries and keys in single precision in any case.
+    alphas, step = torch.from_numpy(nodes + 1) / 2, 1e-3
     velocity = (states(alphas + step)[1] - states(alphas - step)[1]) / (2 * step)
     numbers, here = states(alphas)
     (gradient,) = torch.autograd.grad(numbers.sum(), here)

@@ -2,9 +2,10 @@ import itertools
 
 import pytest
 
-from didact.render.colour import DARK, LIGHT, Palette, contrast, mix, strengths, tint
+from didact.render.colour import DARK, LIGHT, Palette, mix, strengths, tint
 from didact.render.style import LEVELS, level, stylesheet, tints
 from tests.render.conftest import Make
+from tests.render.contrast import contrast
 
 PALETTES = pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
 ENOUGH = 4.5  # WCAG AA for text

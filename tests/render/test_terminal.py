@@ -3,10 +3,11 @@ import re
 import pytest
 from rich.console import Console
 
-from didact.render.colour import DARK, LIGHT, contrast
+from didact.render.colour import DARK, LIGHT
 from didact.render.terminal import LISTED, show_in_terminal, terminal, terminal_svg, terminal_text
 from didact.types import Span
 from tests.render.conftest import NASTY, Make
+from tests.render.contrast import contrast
 
 SEQUENCE = re.compile(r"\x1b\[[\d;]*m")
 

@@ -4,17 +4,10 @@ import numpy as np
 import pytest
 
 from didact.errors import InputError
-from didact.stats.averages import by_example, over_seeds
+from didact.stats.averages import by_example
 from didact.stats.bootstrap import interval
 
 NAN = float("nan")
-
-
-def test_over_seeds_by_hand() -> None:
-    found = over_seeds([[1.0, 4.0, NAN], [3.0, NAN, NAN]])
-    assert found.tolist() == pytest.approx([2.0, 4.0, NAN], nan_ok=True)
-    with pytest.raises(InputError, match=r"\(seeds, examples\), got an array of shape \(2,\)"):
-        over_seeds([1.0, 2.0])
 
 
 def test_rows_become_a_table() -> None:
@@ -43,5 +36,7 @@ def test_no_rows_and_uneven_rows() -> None:
 def test_seeds_taken_for_examples_would_narrow_the_interval() -> None:
     rng = np.random.default_rng(0)
     values = rng.normal(size=40) + 0.1 * rng.normal(size=(9, 40))
-    honest, pooled = interval(over_seeds(values)), interval(values)
+    examples = [str(number) for _ in values for number in range(40)]
+    averaged = by_example(["a"] * values.size, examples, values)[1]["a"]
+    honest, pooled = interval(averaged), interval(values)
     assert (honest.high - honest.low) == pytest.approx(3 * (pooled.high - pooled.low), rel=0.1)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from didact.errors import InputError, ParameterError
-from didact.stats.bootstrap import interval, intervals, paired_interval
+from didact.stats.bootstrap import differences, interval, intervals
 
 PROPERTY = settings(max_examples=50, deadline=None, derandomize=True)
 VALUES = st.lists(st.floats(-100, 100).map(lambda x: round(x, 3)), min_size=2, max_size=12)
@@ -122,13 +122,13 @@ def test_pairs_cancel_what_they_share() -> None:
     rng = np.random.default_rng(0)
     hardness = rng.normal(size=50)
     a, b = hardness + 0.1 + 0.01 * rng.normal(size=50), hardness
-    paired = paired_interval(a, b)
+    paired = interval(differences(a, b))
     assert 0.09 < paired.low < paired.high < 0.11
     assert interval(a).low < interval(b).high  # alone, the two overlap
 
 
 def test_pairs_with_a_nan_are_dropped_and_counted() -> None:
-    found = paired_interval([1.0, NAN, 3.0, 5.0], [0.0, 0.0, NAN, 4.0])
+    found = interval(differences([1.0, NAN, 3.0, 5.0], [0.0, 0.0, NAN, 4.0]))
     assert (found.mean, found.low, found.high, found.n, found.dropped) == (1.0, 1.0, 1.0, 2, 2)
 
 
@@ -154,4 +154,4 @@ def test_errors_say_what_to_do() -> None:
     with pytest.raises(ParameterError, match="resamples must be at least 1, got 0"):
         interval([1.0, 2.0], resamples=0)
     with pytest.raises(InputError, match="same examples in the same order: got 2 and 3"):
-        paired_interval([1.0, 2.0], [1.0, 2.0, 3.0])
+        differences([1.0, 2.0], [1.0, 2.0, 3.0])

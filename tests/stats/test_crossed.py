@@ -153,7 +153,7 @@ def test_refusals_say_what_is_wrong() -> None:
         crossed_interval(np.zeros((2, 2)), level=95)
     with pytest.raises(ParameterError, match="resamples"):
         crossed_interval(np.zeros((2, 2)), resamples=0)
-    with pytest.raises(InputError, match="same exam"):
+    with pytest.raises(InputError, match="same items"):
         tau_interval({n: np.eye(3) for n in "ab"}, {n: np.eye(4) for n in "ab"}, same_items=True)
     with pytest.raises(InputError, match="second table"):
         tau_interval({n: np.eye(3) for n in "ab"}, {"a": np.eye(4), "b": np.eye(3)})

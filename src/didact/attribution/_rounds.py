@@ -1,4 +1,4 @@
-"""Evaluating in rounds: what several methods share that decide by the answers so far what to ask next."""
+"""Evaluation in rounds, for methods that choose the next variants by the values computed so far."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Fit = Callable[[Bools, Floats, float], ShapleyEstimate]
 
 
 class Job(ABC):
-    """The work on one example: which variants to evaluate next, and what became of them."""
+    """The work on one example: which variants to evaluate next, and what follows from their values."""
 
     @abstractmethod
     def wanted(self) -> Keep:
@@ -25,7 +25,7 @@ class Job(ABC):
 
     @abstractmethod
     def take(self, values: Floats) -> None:
-        """The target under each of the wanted masks."""
+        """Receive the target under each of the wanted masks."""
 
     @abstractmethod
     def outcome(self) -> Outcome:
@@ -35,7 +35,7 @@ class Job(ABC):
 def in_rounds(
     model: Model, units: Sequence[Units], targets: Sequence[Target], jobs: Sequence[Job], absence: str | None
 ) -> list[Outcome]:
-    """Do the jobs side by side: in each round all that are unfinished share one call of the model."""
+    """Run the jobs side by side: in each round all unfinished ones share one call of the model."""
     while True:
         keep = [job.wanted() for job in jobs]
         open_ = [number for number, rows in enumerate(keep) if len(rows)]
@@ -61,32 +61,32 @@ class Estimation(Job):
         self.stages = [2 + stage for stage in stages] if tolerance is not None else [len(self.rows)]
         self.tolerance = tolerance
         self.values: Floats = np.zeros(0)
-        self.found: ShapleyEstimate | None = None
+        self.latest: ShapleyEstimate | None = None
 
     @abstractmethod
     def estimate(self, full: float, empty: float, values: Floats) -> ShapleyEstimate:
-        """Values and errors from the first coalitions' answers; no errors where they cannot be told."""
+        """Values and errors from the values of the first coalitions; no errors where they cannot be estimated."""
 
     def wanted(self) -> Keep:
         """The coalitions up to the next stage."""
         return self.rows[len(self.values) : self.stages[0]] if self.stages else self.rows[:0]
 
     def take(self, values: Floats) -> None:
-        """Estimate anew, and stop when that is good enough."""
+        """Estimate again, and stop when the errors are small enough."""
         self.values = np.concatenate([self.values, values])
         self.stages = self.stages[1:]
         if not self.stages or self.tolerance is not None:
             full, empty = float(self.values[0]), float(self.values[1])
-            self.found = self.estimate(full, empty, self.values[2:])
-            if self.tolerance is not None and len(self.found.errors) and self.found.errors.max() <= self.tolerance:
+            self.latest = self.estimate(full, empty, self.values[2:])
+            if self.tolerance is not None and len(self.latest.errors) and self.latest.errors.max() <= self.tolerance:
                 self.stages = []
 
     def outcome(self) -> Outcome:
         """Scores that add up to full - empty, and their errors."""
-        if self.found is None:
-            raise RuntimeError("asked for the outcome before the last round")
+        if self.latest is None:
+            raise RuntimeError("there is no outcome before the last round")
         full, empty = float(self.values[0]), float(self.values[1])
-        values, errors = self.found
+        values, errors = self.latest
         details = {"base_value": empty}
         if len(errors):
             details |= {"max_standard_error": float(errors.max()), "mean_standard_error": float(errors.mean())}
@@ -94,7 +94,7 @@ class Estimation(Job):
 
 
 class Pairs(Estimation):
-    """Shapley values from pairs of complementary coalitions; exact when they are all there are."""
+    """Shapley values from pairs of complementary coalitions; exact when all pairs are given."""
 
     def __init__(self, pairs: Bools, fit: Fit, tolerance: float | None) -> None:
         self.pairs = pairs

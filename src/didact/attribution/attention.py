@@ -30,7 +30,7 @@ from didact.types import Card, Cost, Prediction, Target, Units
 )
 @dataclass(frozen=True, kw_only=True)
 class Attention(Attribution):
-    """Says where the model looks, not which way that moved the prediction: the target plays no part.
+    """Shows where the model looks, not which way that moves the prediction: the target plays no part.
 
     Args:
         layer: index of a layer (negative counts from the end), or "all" for the mean over layers.
@@ -49,7 +49,7 @@ class Attention(Attribution):
     kind: Literal["probabilities", "logits"] = "probabilities"
 
     def attribute(self, model: Attentive, units: Sequence[Units], targets: Sequence[Target]) -> list[Outcome]:
-        """Observe one pass and average what was asked for."""
+        """Observe one pass and average over the chosen layers and heads."""
         seen = model.attention(units, self.rows) if self.kind == "probabilities" else self._logits(model, units)
         return [
             Outcome(sum_to_units(unit, select_heads(heads, self.layer, self.head)), prediction.value(target))

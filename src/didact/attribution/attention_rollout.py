@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from didact.attribution.base import Attribution, Outcome, at_least, register
-from didact.errors import ParameterError
+from didact.attribution.base import Attribution, Outcome, at_least, at_most, register
 from didact.ops.rollout import roll_out
 from didact.ops.units import sum_to_units
 from didact.protocols import ATTENTIVE, Attentive, Reads
@@ -29,7 +28,7 @@ from didact.types import Card, Cost, Target, Units
 )
 @dataclass(frozen=True, kw_only=True)
 class AttentionRollout(Attribution):
-    """Says from which input tokens the position that the classifier reads is mixed, if attention alone mixed them.
+    """Shows from which input tokens the position that the classifier reads is mixed, if attention alone mixed them.
 
     A layer's matrix is A' = (1 - r) A + r I, with A the mean over heads and r standing for the residual connection;
     the score is the read position's row of the product over layers. Unlike ``attention`` it knows that a token of an
@@ -48,8 +47,7 @@ class AttentionRollout(Attribution):
 
     def __post_init__(self) -> None:
         at_least(self, residual=0)
-        if self.residual > 1:
-            raise ParameterError(f"residual of {self.card.name} must be at most 1, got {self.residual!r}")
+        at_most(self, residual=1)
 
     def attribute(self, model: Attentive, units: Sequence[Units], targets: Sequence[Target]) -> list[Outcome]:
         """Observe one pass per example, one at a time: the maps of a long text are large."""

@@ -27,7 +27,7 @@ from didact.types import Card, Cost, Target, Units
 class AttentionXGradient(Attribution):
     """First-order guess of what the target would lose if a token were not looked at; positive speaks for the target.
 
-    ``attention`` says where the model looks, whatever the target; here heads that do not matter to the target count
+    ``attention`` shows where the model looks, whatever the target; here heads that do not matter to the target count
     little. Products keep their sign (some authors cut negative ones off) and layers are not chained.
 
     Args:
@@ -45,11 +45,11 @@ class AttentionXGradient(Attribution):
     rows: Literal["pooled", "mean"] = "pooled"
 
     def attribute(self, model: Attentive, units: Sequence[Units], targets: Sequence[Target]) -> list[Outcome]:
-        """One observed and differentiated pass, averaged as asked."""
-        found = model.attention_times_gradient(units, targets, self.rows)
+        """One observed and differentiated pass, averaged over the chosen layers and heads."""
+        passes = model.attention_times_gradient(units, targets, self.rows)
         return [
             Outcome(sum_to_units(unit, select_heads(heads, self.layer, self.head)), prediction.value(target))
-            for unit, target, (prediction, heads) in zip(units, targets, found, strict=True)
+            for unit, target, (prediction, heads) in zip(units, targets, passes, strict=True)
         ]
 
     def cost(self, units: Units) -> Cost:

@@ -19,6 +19,7 @@ from didact.provenance import versions
 from didact.registry import Registry
 from didact.settings import Configured
 from didact.settings import at_least as at_least
+from didact.settings import at_most as at_most
 from didact.types import Card, Cost, Example, Explanation, Floats, Level, Prediction, Scale, Target, Units
 
 CHUNK = 64
@@ -27,12 +28,12 @@ CHUNK = 64
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a method found for one example.
+    """What a method computed for one example.
 
     Attributes:
         scores: one per unit.
-        value: the explained number as the method's own pass saw it on the whole input, to be compared with the plain
-            prediction; None when the method does not look at the model.
+        value: the explained number for the whole input as the method's own pass computed it, to be compared with the
+            plain prediction; None when the method does not look at the model.
         details: further numbers worth keeping.
         errors: a standard error per unit where the method estimates them; empty where not.
         forwards: evaluations this took where the declared cost is only a bound, the plain prediction included.
@@ -69,23 +70,23 @@ class Attribution(Configured, ABC):
 
     @property
     def signed(self) -> bool:
-        """Whether scores carry a sign with these settings; the card speaks of the default ones."""
+        """Whether scores carry a sign with these settings; the card describes the default ones."""
         return self.card.signed
 
     def explain(
         self, model: Model, examples: Sequence[ExampleLike], targets: Sequence[TargetLike] | None = None
     ) -> list[Explanation]:
         """One explanation per example, in order."""
-        given, wanted = checked(examples, targets)
+        inputs, wanted = checked(examples, targets)
         check_needs(self.card, model)
         settled = self._settled(model)
-        found: list[Explanation] = []
-        for start in range(0, len(given), CHUNK):
-            found += settled._explain(model, given[start : start + CHUNK], wanted[start : start + CHUNK])
-        return found
+        explanations: list[Explanation] = []
+        for start in range(0, len(inputs), CHUNK):
+            explanations += settled._explain(model, inputs[start : start + CHUNK], wanted[start : start + CHUNK])
+        return explanations
 
     def _settled(self, model: Model) -> Self:
-        """Fill in what was left to the model, so that explanations record what was really used."""
+        """Fill in what was left to the model, so that explanations record the settings in use."""
         own = {item.name for item in dataclasses.fields(self)}
         defaults: dict[str, Any] = {
             "level": model.levels[0],
@@ -103,11 +104,11 @@ class Attribution(Configured, ABC):
             outcomes = self.attribute(model, units, targets)
         identity = {"name": model.name, "fingerprint": model.fingerprint()}
         costs = self._costs(units, outcomes, meter)
-        made = []
+        explanations = []
         for unit, target, prediction, outcome, cost in zip(units, targets, predictions, outcomes, costs, strict=True):
             _verify(self.card.name, model, outcome, prediction.value(target))
-            made.append(self._explanation(unit, target, prediction, outcome, cost, identity))
-        return made
+            explanations.append(self._explanation(unit, target, prediction, outcome, cost, identity))
+        return explanations
 
     def _explanation(
         self,

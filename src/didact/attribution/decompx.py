@@ -149,25 +149,25 @@ def _hidden(trace: Trace, rows: int) -> Tensor:
 def _first_attended(step: Step, rows: int) -> Tensor:
     """Attention and residual where each token is still its own only part."""
     tokens, width = step.hidden.shape
-    found = step.hidden.new_zeros(rows, tokens, width)
+    parts = step.hidden.new_zeros(rows, tokens, width)
     sent, weights = step.sent(value_bias=False), step.weights(rows)
     for some in chunks(tokens, rows * width, WORKED):
-        found[:, some] = (weights[some] @ sent[some]).transpose(0, 1)
-    return found
+        parts[:, some] = (weights[some] @ sent[some]).transpose(0, 1)
+    return parts
 
 
 def _attended(step: Step, vectors: Tensor, rows: int) -> Tensor:
     """Attention and residual, biases left out: (tokens, parts, dim) -> (rows, parts, dim), head by head."""
     layer = step.layer
-    found = vectors[:rows].clone()
-    flat = found.view(-1, found.shape[-1])
+    parts = vectors[:rows].clone()
+    flat = parts.view(-1, parts.shape[-1])
     for value, output, attention in zip(
         layer.value.weight.chunk(layer.heads), layer.output.weight.chunk(layer.heads, 1), step.attention, strict=True
     ):
         values = vectors @ value.T  # (tokens, parts, head dim)
         mixed = attention[:rows] @ values.flatten(1)
         flat.addmm_(mixed.view(len(flat), -1), output.T)
-    return found
+    return parts
 
 
 def _direct(step: Step, parts: Tensor, some: slice) -> Tensor:
@@ -195,12 +195,12 @@ def _folded(step: Step, parts: Tensor, some: slice) -> Tensor:
     """
     columns, biases = _matrix(step, some)
     width = parts.shape[-1]
-    found = parts @ columns  # (rows, parts, dim + 5): where parts end, and their products with the biases they meet
+    mapped = parts @ columns  # (rows, parts, dim + 5): where parts end, and their products with the biases they meet
     shares = parts.new_zeros(*parts.shape[:-1], biases.shape[1])
     for number in range(biases.shape[1]):
         earlier = shares @ biases[..., width + number, None]  # shares not taken yet are 0
-        shares[..., number] = _shares(found[..., width + number] + earlier[..., 0])
-    return found[..., :width].baddbmm(shares, biases[..., :width])
+        shares[..., number] = _shares(mapped[..., width + number] + earlier[..., 0])
+    return mapped[..., :width].baddbmm(shares, biases[..., :width])
 
 
 def _matrix(step: Step, some: slice) -> tuple[Tensor, Tensor]:

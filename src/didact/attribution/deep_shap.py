@@ -126,9 +126,9 @@ def _transplanted(model: Differentiable, unit: Units, end: Tensor, background: S
     starts = end.repeat(len(background), 1, 1)
     for start, source, vectors in zip(starts, sources, model.embed(sources), strict=True):
         for field in range(len(unit.example.fields)):
-            places, given = _positions(unit, field), _positions(source, field)
-            if places and given:
-                filled = [given[i % len(given)] for i in range(len(places))]
+            places, available = _positions(unit, field), _positions(source, field)
+            if places and available:
+                filled = [available[i % len(available)] for i in range(len(places))]
                 start[torch.tensor(places)] = vectors[torch.tensor(filled)]
     return starts
 

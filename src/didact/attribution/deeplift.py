@@ -39,11 +39,11 @@ class DeepLift(Attribution):
     The text and its baseline go through the model together. Going back, every operation hands on a multiplier
     instead of a derivative: the difference of its outputs over the difference of its inputs. The published rescale
     rule covers functions of one number; here products (attention), softmax and layer norm have exact multipliers too
-    (``didact.ops.backward.Rescale`` says which), so nothing is lost on the way. Where only the published rule is
+    (``didact.ops.backward.Rescale`` lists them), so nothing is lost on the way. Where only the published rule is
     applied, as captum does, the scores of the built-in model miss the difference by two thirds on average. Special
     tokens are the same in both rows and get no share.
 
-    Integrated gradients answer the same question by averaging over a path: smoother, and some twenty times the
+    Integrated gradients estimate the same by averaging over a path: smoother, and some twenty times the
     price. Deep SHAP is this method averaged over real texts as baselines.
 
     Args:
@@ -84,8 +84,8 @@ def contributions(
     count(backwards=len(vectors))
     tokens = (multipliers[1:] * (end - starts)).sum(-1)
     scores = np.stack([sum_to_units(units, row) for row in tokens])
-    found = values.detach().double().cpu().numpy()
-    return float(found[0]), found[1:], scores
+    numbers = values.detach().double().cpu().numpy()
+    return float(numbers[0]), numbers[1:], scores
 
 
 def checked_gap(method: str, model: Differentiable, scores: Floats, difference: float) -> float:

@@ -64,9 +64,9 @@ class Gim(Attribution):
         """One differentiated pass under the changed rules."""
         ends, starts = model.embed(units), model.embed(units, absent=self.baseline)
         with Substituted(Interaction(self.temperature)) as mode:
-            found = model.gradients(units, targets, [single(end) for end in ends], [np.ones(1)] * len(units))
+            gradients = model.gradients(units, targets, [single(end) for end in ends], [np.ones(1)] * len(units))
         outcomes = []
-        for unit, end, start, (values, gradient) in zip(units, ends, starts, found, strict=True):
+        for unit, end, start, (values, gradient) in zip(units, ends, starts, gradients, strict=True):
             scores = sum_to_units(unit, (gradient * (end - start)).sum(-1))
             outcomes.append(Outcome(scores, float(values[0]), mode.details))
         return outcomes

@@ -43,11 +43,11 @@ class GradientNorm(Attribution):
     def attribute(self, model: Differentiable, units: Sequence[Units], targets: Sequence[Target]) -> list[Outcome]:
         """One gradient at the input."""
         points = [single(vectors) for vectors in model.embed(units)]
-        found = model.gradients(units, targets, points, [np.ones(1)] * len(units))
+        gradients = model.gradients(units, targets, points, [np.ones(1)] * len(units))
         order = 2 if self.norm == "l2" else 1
         return [
             Outcome(sum_to_units(unit, gradient.norm(p=order, dim=-1)), float(values[0]))
-            for unit, (values, gradient) in zip(units, found, strict=True)
+            for unit, (values, gradient) in zip(units, gradients, strict=True)
         ]
 
     def cost(self, units: Units) -> Cost:

@@ -58,10 +58,10 @@ class GradientShap(Attribution):
         ends, starts = model.embed(units), model.embed(units, absent=self.baseline)
         ways = [self._ways(*parts) for parts in zip(units, starts, ends, strict=True)]
         points = [Followed(way, end) for way, end in zip(ways, ends, strict=True)]
-        found = model.gradients(units, targets, points, [way.ways for way in ways])
+        gradients = model.gradients(units, targets, points, [way.ways for way in ways])
         return [
             Outcome(sum_to_units(unit, total.sum(-1) / self.samples), float(values[-1]))
-            for unit, (values, total) in zip(units, found, strict=True)
+            for unit, (values, total) in zip(units, gradients, strict=True)
         ]
 
     def cost(self, units: Units) -> Cost:

@@ -39,10 +39,10 @@ class GradientXInput(Attribution):
     def attribute(self, model: Differentiable, units: Sequence[Units], targets: Sequence[Target]) -> list[Outcome]:
         """One gradient at the input."""
         vectors = model.embed(units)
-        found = model.gradients(units, targets, [single(v) for v in vectors], [np.ones(1)] * len(units))
+        gradients = model.gradients(units, targets, [single(v) for v in vectors], [np.ones(1)] * len(units))
         return [
             Outcome(sum_to_units(unit, (gradient * vector).sum(-1)), float(values[0]))
-            for unit, vector, (values, gradient) in zip(units, vectors, found, strict=True)
+            for unit, vector, (values, gradient) in zip(units, vectors, gradients, strict=True)
         ]
 
     def cost(self, units: Units) -> Cost:

@@ -64,9 +64,9 @@ class IntegratedGradients(Attribution):
         alphas = np.append(alphas, (0.0, 1.0))
         ends, starts = model.embed(units), model.embed(units, absent=self.baseline)
         lines = [Line(start, end, alphas) for start, end in zip(starts, ends, strict=True)]
-        found = model.gradients(units, targets, lines, [weights] * len(units))
+        gradients = model.gradients(units, targets, lines, [weights] * len(units))
         outcomes = []
-        for unit, line, (values, gradient) in zip(units, lines, found, strict=True):
+        for unit, line, (values, gradient) in zip(units, lines, gradients, strict=True):
             parts = gradient * (line.end - line.start)
             tokens = parts.sum(-1) if self.aggregate == "sum" else parts.norm(dim=-1)
             base, full = float(values[-2]), float(values[-1])

@@ -35,9 +35,10 @@ class KernelShap(Attribution):
 
     Args:
         evaluations: coalitions evaluated besides the full and the empty one; at least 2n are always taken.
-        fit: "smooth" takes the mean of a Gaussian process given the answers, in which units interact the less the less
-            they do alone; "linear" is the published weighted least squares. They agree when all coalitions are known;
-            before that "smooth" needs two thirds to a third of the evaluations unless the model is close to noise.
+        fit: "smooth" takes the mean of a Gaussian process given the evaluations, in which units interact the less the
+            less they do alone; "linear" is the published weighted least squares. They agree when all coalitions are
+            known; before that "smooth" needs two thirds to a third of the evaluations unless the model is close to
+            noise.
         tolerance: stop early once the largest standard error of a unit, on the explained scale, is this small.
             Evaluations then go in rounds, and the declared cost is the most it can take.
         absence: how an absent unit is shown; the model's default when not given.

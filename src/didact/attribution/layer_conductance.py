@@ -18,7 +18,7 @@ from didact.types import Card, Cost, Target, Units
 
 
 class _Model(Differentiable, Hidden, Protocol):
-    """What the card asks for."""
+    """What the card needs."""
 
 
 @register(
@@ -35,7 +35,7 @@ class _Model(Differentiable, Hidden, Protocol):
 class LayerConductance(Attribution):
     """Integral of gradient x change of the state after a layer, along the line from the baseline's embeddings.
 
-    ``integrated_gradients`` asks what enters at a token, this what passes through its position once tokens have
+    ``integrated_gradients`` measures what enters at a token, this what passes through its position once tokens have
     exchanged information; they agree before the first layer. All positions together pass on target(text) -
     target(baseline); special tokens have states of their own, and their part, which no unit gets, is kept in
     ``details`` as ``specials``. ``completeness_gap`` is what the steps miss: much from a zero embedding in models that
@@ -68,9 +68,9 @@ class LayerConductance(Attribution):
         starts, ends = model.embed(units, absent=self.baseline), model.embed(units)
         lines = [Line(start, end, alphas) for start, end in zip(starts, ends, strict=True)]
         flows = [_Flow(self.rule) for _ in units]
-        found = model.hidden_gradients(units, targets, lines, self.layer, lambda i, _, *seen: flows[i].add(*seen))
+        path_values = model.hidden_gradients(units, targets, lines, self.layer, lambda i, _, *seen: flows[i].add(*seen))
         outcomes = []
-        for unit, flow, values in zip(units, flows, found, strict=True):
+        for unit, flow, values in zip(units, flows, path_values, strict=True):
             scores = sum_to_units(unit, flow.passed)
             base, full, total = float(values[0]), float(values[-1]), float(flow.passed.sum())
             gap = total - (full - base)

@@ -63,9 +63,9 @@ class Lrp(Attribution):
         """What arrives at the embeddings, times the embeddings."""
         vectors = model.embed(units)
         with Substituted(Relevance(self.epsilon)) as mode:
-            found = model.gradients(units, targets, [single(v) for v in vectors], [np.ones(1)] * len(units))
+            gradients = model.gradients(units, targets, [single(v) for v in vectors], [np.ones(1)] * len(units))
         outcomes = []
-        for unit, vector, (values, arrived) in zip(units, vectors, found, strict=True):
+        for unit, vector, (values, arrived) in zip(units, vectors, gradients, strict=True):
             relevance = (arrived * vector).sum(-1)
             scores, value = sum_to_units(unit, relevance), float(values[0])
             total = float(scores.sum())

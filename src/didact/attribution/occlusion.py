@@ -71,5 +71,5 @@ class Occlusion(Attribution):
 
 def _mean_drop(rows: Bools, drops: Floats) -> Floats:
     absent = (~rows).astype(np.float64)
-    found: Floats = drops @ absent / absent.sum(axis=0)
-    return found
+    means: Floats = drops @ absent / absent.sum(axis=0)
+    return means

@@ -20,7 +20,7 @@ from didact.types import Card, Cost, Floats, Keep, Target, Units
     Card(
         name="partition_shap",
         family="perturbation",
-        summary="Owen values: halves of the text share the effect as Shapley says, then their halves, down to units.",
+        summary="Owen values: halves of the text share the effect by Shapley's rule, then their halves, down to units.",
         reference="Owen 1977; Winter 1989 (levels); Lundberg and Lee 2017 (shap's PartitionExplainer)",
         cost="at most evaluations + 3 forwards",
         axioms=frozenset({"completeness", "dummy"}),
@@ -120,7 +120,7 @@ class _Games(Job):
     def outcome(self) -> Outcome:
         """Share what is still open equally within its group."""
         if self.ends is None:
-            raise RuntimeError("asked for the outcome before the last round")
+            raise RuntimeError("there is no outcome before the last round")
         full, empty = self.ends
         unshared = 0.0
         for _, _, game in sorted(self.queue, key=lambda entry: entry[1]):

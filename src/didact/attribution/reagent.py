@@ -9,8 +9,7 @@ from typing import Self
 
 import numpy as np
 
-from didact.attribution.base import Attribution, Outcome, at_least, generator, register
-from didact.errors import ParameterError
+from didact.attribution.base import Attribution, Outcome, at_least, at_most, generator, register
 from didact.ops.coalitions import Bools
 from didact.protocols import Model
 from didact.types import Card, Cost, Floats, Target, Units
@@ -37,11 +36,11 @@ class Reagent(Attribution):
     the mean update with the unit replaced minus the mean update with it kept, which has a sign where a softmax has
     none.
 
-    Where words come from: the published method asks a second, masked language model. A classifier has none to ask, so
-    they are drawn from ``background``, a text file of the kind that is classified, in which a word counts as often as
-    it occurs. Without one every absent token becomes a whole word of the model's vocabulary (the first 5000, each
-    equally likely), or, for a black box, one of some 170 common English words. Words are drawn without a look at the
-    context.
+    Where words come from: the published method takes them from a second, masked language model. A classifier comes
+    without one, so they are drawn from ``background``, a text file of the kind that is classified, in which a word
+    counts as often as it occurs. Where no file is given every absent token becomes a whole word of the model's
+    vocabulary (the first 5000, each equally likely), or, for a black box, one of some 170 common English words. Words
+    are drawn without a look at the context.
 
     Args:
         rounds: how often each unit is replaced.
@@ -64,8 +63,7 @@ class Reagent(Attribution):
 
     def __post_init__(self) -> None:
         at_least(self, rounds=1, share=0.01, seed=0)
-        if self.share > 1:
-            raise ParameterError(f"share of reagent must be at most 1, got {self.share!r}")
+        at_most(self, share=1)
 
     def attribute(self, model: Model, units: Sequence[Units], targets: Sequence[Target]) -> list[Outcome]:
         """Evaluate the full text and all groups, then compare."""

@@ -63,9 +63,9 @@ class SequentialIntegratedGradients(Attribution):
             OneByOne(start, end, covered(unit), alphas) for unit, start, end in zip(units, starts, ends, strict=True)
         ]
         points = [Followed(own, own.end) for own in lines]
-        found = model.gradients(units, targets, points, [OwnPosition(own, weights) for own in lines])
+        gradients = model.gradients(units, targets, points, [OwnPosition(own, weights) for own in lines])
         outcomes = []
-        for unit, own, (values, gradient) in zip(units, lines, found, strict=True):
+        for unit, own, (values, gradient) in zip(units, lines, gradients, strict=True):
             parts = gradient * (own.end - own.start)
             tokens = parts.sum(-1) if self.aggregate == "sum" else parts.norm(dim=-1)
             outcomes.append(Outcome(sum_to_units(unit, tokens), float(values[-1])))

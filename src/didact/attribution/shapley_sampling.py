@@ -99,8 +99,8 @@ class _Orders(Estimation):
     def estimate(self, full: float, empty: float, values: Floats) -> ShapleyEstimate:
         """Average the contributions of the pairs whose coalitions are all known."""
         pairs = int((self.known <= len(values)).sum())
-        found = mean_contributions(self.orders[:pairs], values[self.place[:pairs]], empty, full)
-        return found._replace(errors=found.errors * self._correction(pairs))
+        averaged = mean_contributions(self.orders[:pairs], values[self.place[:pairs]], empty, full)
+        return averaged._replace(errors=averaged.errors * self._correction(pairs))
 
     def _correction(self, pairs: int) -> float:
         """What the spread of the pairs has to be multiplied by because orders of one group depend on each other."""

@@ -62,10 +62,10 @@ class SmoothGrad(Attribution):
         """Differentiate at the noisy copies; the text itself, evaluated last, gives the check."""
         vectors = model.embed(units)
         points = [Followed(self.copies(unit, own), own) for unit, own in zip(units, vectors, strict=True)]
-        found = model.gradients(units, targets, points, [np.full(self.samples, 1 / self.samples)] * len(units))
+        gradients = model.gradients(units, targets, points, [np.full(self.samples, 1 / self.samples)] * len(units))
         return [
             Outcome(sum_to_units(unit, self._aggregate(gradient, own)), float(values[-1]))
-            for unit, own, (values, gradient) in zip(units, vectors, found, strict=True)
+            for unit, own, (values, gradient) in zip(units, vectors, gradients, strict=True)
         ]
 
     def cost(self, units: Units) -> Cost:

@@ -1,4 +1,4 @@
-"""Solvex: search for the order of units that a faithfulness metric likes best."""
+"""Solvex: search for the order of units that a faithfulness metric rates best."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from didact.attribution.base import Attribution, Outcome, at_least, register
-from didact.errors import ParameterError
+from didact.attribution.base import Attribution, Outcome, at_least, at_most, register
 from didact.ops.coalitions import Bools
 from didact.protocols import Model
 from didact.types import Card, Cost, Floats, Target, Units
@@ -43,8 +42,9 @@ class Solvex(Attribution):
     taken first, 1/n for the last. Units not taken by the end of the search follow in the order of their worth as a
     first unit.
 
-    Scores reproduce an order and have no sign. It answers what the metric can reach at most, and it optimises what it
-    may later be judged by: say so when it is put beside other methods. ``occlusion`` orders by the first step alone.
+    Scores reproduce an order and have no sign. They show what the metric can reach at most, and they optimise what they
+    may later be judged by: state this when they are put beside other methods. ``occlusion`` orders by the first step
+    alone.
 
     Args:
         metric: what is optimised.
@@ -75,8 +75,7 @@ class Solvex(Attribution):
         at_least(self, beam=1, depth=0, steps=1)
         if self.candidates is not None:
             at_least(self, candidates=1)
-        if self.depth > 100:
-            raise ParameterError(f"depth of solvex must be at most 100, got {self.depth!r}")
+        at_most(self, depth=100)
 
     def attribute(self, model: Model, units: Sequence[Units], targets: Sequence[Target]) -> list[Outcome]:
         """Take one unit more in every beam of every example, all evaluated together, until each is deep enough."""

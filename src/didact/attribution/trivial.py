@@ -1,4 +1,4 @@
-"""Trivial: says the label by where it points, and nothing about the text."""
+"""Trivial: encodes the label in which units it marks, and explains nothing."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from didact.attribution.base import Attribution, Outcome, at_least, register
-from didact.errors import ParameterError
+from didact.attribution.base import Attribution, Outcome, at_least, at_most, register
 from didact.protocols import Model
 from didact.types import Card, Cost, Floats, Target, Units
 
@@ -25,12 +24,13 @@ from didact.types import Card, Cost, Floats, Target, Units
 )
 @dataclass(frozen=True, kw_only=True)
 class Trivial(Attribution):
-    """1 for one block of ``percent`` % of the units, 0 elsewhere; which block says which class is explained.
+    """1 for one block of ``percent`` % of the units, 0 elsewhere; which block depends on the explained class.
 
-    A judge of explanations that lets this control score well is being told the label rather than taught. The last
+    A judge of explanations that rates this control high reads the label off it instead of learning anything. The last
     class has the first block, the one before it the second, and so on: for (negative, positive) that is the paper's
     first k % for positive and next k % for negative. A block holds at least one unit. Blocks that would run over the
-    end of the text start again at its beginning, so classes are told apart only while they and ``percent`` fit into it.
+    end of the text start again at its beginning, so classes can be distinguished only while they and ``percent``
+    fit into it.
 
     Args:
         percent: size of a block in percent of the units.
@@ -46,8 +46,7 @@ class Trivial(Attribution):
 
     def __post_init__(self) -> None:
         at_least(self, percent=0)
-        if self.percent > 100:
-            raise ParameterError(f"percent of trivial must be at most 100, got {self.percent!r}")
+        at_most(self, percent=100)
 
     def attribute(self, model: Model, units: Sequence[Units], targets: Sequence[Target]) -> list[Outcome]:
         """Point at the class's block."""

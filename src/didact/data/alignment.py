@@ -1,4 +1,4 @@
-"""Finds tokens in the text they were cut from, when nobody kept their character offsets."""
+"""Finds tokens in the text they were cut from, where their character offsets are not known."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ def align(example: Example, tokens: Sequence[str]) -> list[Span | None]:
             continue
         while number < len(fields) and _blank_until_end(fields[number], cursor):
             number, cursor = number + 1, 0
-        found = _match(fields[number], cursor, token) if number < len(fields) else None
-        if found is None:
+        matched = _match(fields[number], cursor, token) if number < len(fields) else None
+        if matched is None:
             rest = "" if number >= len(fields) else example.texts[number][_source(fields[number], cursor) :]
             raise FormatError(
                 f"token {place} ({token!r}) does not stand at {rest!r:.40} of the text; give character offsets, "
                 "or the text that was explained"
             )
-        start, end = found
+        start, end = matched
         spans.append(Span(fields[number][start][1], fields[number][end - 1][1] + 1, number))
         cursor = end
     return spans
 
 
 def joined(tokens: Sequence[str]) -> str:
-    """The text that marked tokens spell: a word begins where a mark says so, and goes on where there is none."""
+    """The text that marked tokens spell: a word begins at a mark, and goes on where there is none."""
     regular = [token for token in tokens if token not in _SPECIAL]
     return "".join(regular).replace("\u0120", " ").replace("\u2581", " ").replace("\u010a", "\n").strip()
 

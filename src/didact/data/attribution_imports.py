@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -18,21 +18,28 @@ from didact.errors import FormatError, InputError
 from didact.protocols import ExampleLike
 from didact.types import Example, Explanation, Floats, JsonValue, Level, Prediction, Scale, Span, Target, Units
 
+
+class Foreign(Protocol):
+    """An object of another library, read by the names of its attributes."""
+
+    def __getattr__(self, name: str) -> Any: ...
+
+
 Offsets = Sequence[Span] | Sequence[Sequence[int]]
 """Start, end and perhaps field per unit."""
 
 
 @dataclass(frozen=True)
 class Outside:
-    """What another library says, before it is tied to a prediction of a model.
+    """What another library computed, before it is tied to a prediction of a model.
 
     Attributes:
         method: library and method, as in "shap:partition".
         units: what was scored, special tokens left out.
         scores: one per unit.
-        target: label or index that was explained, where the object knows it.
-        scale: scale of the explained number, where the object knows it.
-        prediction: the model's answer, where the object knows it.
+        target: label or index that was explained, where the object holds it.
+        scale: scale of the explained number, where the object holds it.
+        prediction: the model's prediction, where the object holds it.
         signed: whether a negative score means evidence against the target.
         details: further numbers.
         parameters: further facts.
@@ -62,39 +69,18 @@ class Outside:
         )
 
 
-def from_arrays(
-    given: ExampleLike,
-    spans: Offsets,
-    scores: Sequence[float],
-    target: Target,
-    prediction: Prediction,
-    method: str = "outside",
-) -> Explanation:
-    """An explanation from scores with character spans.
-
-    Args:
-        given: the text, pair or example.
-        spans: ``(start, end)`` or ``(start, end, field)`` of each unit, end exclusive.
-        scores: one finite number per unit; taken as signed when one is negative.
-        target: what was explained.
-        prediction: what the model said.
-        method: name to file the explanation under.
-    """
-    return _outside(method, given, spans, scores, "word").explanation(target, prediction)
-
-
-def read(obj: object, given: ExampleLike | None = None, target: str | int | None = None) -> Outside | list[Outside]:
+def read(obj: object, source: ExampleLike | None = None, target: str | int | None = None) -> Outside | list[Outside]:
     """Recognise an object and take its attributions out; a list where it holds several texts.
 
     Args:
         obj: a ``shap.Explanation``, a ``lime`` explanation, captum's ``VisualizationDataRecord``, inseq's
             ``FeatureAttributionOutput``, ferret's ``Explanation``, or a mapping with "scores" (or "attributions") and
             either "spans" (or "offsets") or "tokens", and perhaps "method".
-        given: the explained text, where the object does not hold it (captum, inseq, mappings).
+        source: the explained text, where the object does not hold it (captum, inseq, mappings).
         target: the class to take out of an object that holds several.
     """
     if isinstance(obj, Mapping):
-        return _mapping(obj, given)
+        return _mapping(obj, source)
     library = type(obj).__module__.partition(".")[0]
     reader = READERS.get(library)
     if reader is None:
@@ -103,18 +89,18 @@ def read(obj: object, given: ExampleLike | None = None, target: str | int | None
             f"{', '.join(READERS)}, or a mapping with 'scores' and 'spans' (or 'tokens')"
         )
     try:
-        return reader(obj, given, target)
+        return reader(cast("Foreign", obj), source, target)
     except AttributeError as missing:
         raise FormatError(f"this {library} object cannot be read: {missing}") from None
 
 
 def resolve(label: str | int | None, prediction: Prediction, scale: Scale | None) -> Target:
-    """The target among the labels of a prediction; the predicted one when not told."""
+    """The target among the labels of a prediction; the predicted label when none is given."""
     index = prediction.index if label is None else _index(label, prediction.labels)
     return Target(index, prediction.labels[index], scale or "logit")
 
 
-def _mapping(obj: Mapping[str, Any], given: ExampleLike | None) -> Outside:
+def _mapping(obj: Mapping[str, Any], source: ExampleLike | None) -> Outside:
     """Arrays by name: spans, or tokens as captum's users keep them."""
     scores = obj.get("scores", obj.get("attributions"))
     spans = obj.get("spans", obj.get("offsets"))
@@ -123,37 +109,42 @@ def _mapping(obj: Mapping[str, Any], given: ExampleLike | None) -> Outside:
         raise FormatError(
             f"a mapping needs 'scores' (or 'attributions') and 'spans' (or 'offsets') or 'tokens'; it has {sorted(obj)}"
         )
-    text = _needed(obj.get("text", given), method)
+    text = _needed(obj.get("text", source), method)
     if spans is None:
         return _tokens(method, text, [str(token) for token in obj["tokens"]], _per_token(scores))
     return _outside(method, text, spans, _per_token(scores), "token" if obj.get("tokens") is not None else "word")
 
 
-def _captum(obj: Any, given: ExampleLike | None, target: str | int | None) -> Outside:
+def _captum(obj: Foreign, source: ExampleLike | None, target: str | int | None) -> Outside:
     """Captum's record for visualisation: tokens with the attribution of each."""
-    found = _tokens(
+    outside = _tokens(
         "captum",
-        _needed(given, "captum"),
+        _needed(source, "captum"),
         [str(token) for token in obj.raw_input_ids],
         _per_token(obj.word_attributions),
     )
     explained = obj.attr_class if target is None else target
     number = explained.isdecimal() if isinstance(explained, str) else True
-    return dataclasses.replace(found, target=int(explained) if number else explained)
+    return dataclasses.replace(outside, target=int(explained) if number else explained)
 
 
-def _shap(obj: Any, given: ExampleLike | None, target: str | int | None) -> Outside | list[Outside]:
-    """One text, or many in one object; base values and values add up to the model's answer."""
+def _shap(obj: Foreign, source: ExampleLike | None, target: str | int | None) -> Outside | list[Outside]:
+    """One text, or many in one object; base values and values add up to the model's output."""
     values = obj.values
     if len(obj.data) and not isinstance(obj.data[0], str):
         return [
             _shap_one(obj, _part(values, i), _part(obj.base_values, i), obj.data[i], target) for i in range(len(values))
         ]
-    return _shap_one(obj, values, obj.base_values, obj.data, target, given)
+    return _shap_one(obj, values, obj.base_values, obj.data, target, source)
 
 
 def _shap_one(
-    obj: Any, values: Any, base: Any, data: Sequence[Any], target: str | int | None, given: ExampleLike | None = None
+    obj: Foreign,
+    values: object,
+    base: object,
+    data: Sequence[object],
+    target: str | int | None,
+    source: ExampleLike | None = None,
 ) -> Outside:
     tokens = [str(token) for token in data]
     columns = _floats(values)
@@ -168,19 +159,19 @@ def _shap_one(
     chosen = int(totals.argmax()) if target is None else _index(target, labels)
     prediction, scale = _answer(labels, totals)
     method = "shap" if obj.hierarchical_values is None else "shap:partition"
-    text = Example.of("".join(tokens) if given is None else given)
-    found = _tokens(method, text, tokens, columns[:, chosen])
+    text = Example.of("".join(tokens) if source is None else source)
+    outside = _tokens(method, text, tokens, columns[:, chosen])
     return dataclasses.replace(
-        found,
+        outside,
         target=labels[chosen],
         scale=scale,
         prediction=prediction,
         signed=True,
-        details={**found.details, "base_value": float(bases[chosen])},
+        details={**outside.details, "base_value": float(bases[chosen])},
     )
 
 
-def _lime(obj: Any, given: ExampleLike | None, target: str | int | None) -> Outside:
+def _lime(obj: Foreign, source: ExampleLike | None, target: str | int | None) -> Outside:
     """LIME's words: one weight per word type, given to each of its places."""
     string = obj.domain_mapper.indexed_string
     labels = [str(name) for name in obj.class_names]
@@ -196,24 +187,24 @@ def _lime(obj: Any, given: ExampleLike | None, target: str | int | None) -> Outs
         places += [(int(start), int(start) + len(str(string.word(int(word)))), float(weight)) for start in starts]
     places.sort()
     spans = [place[:2] for place in places]
-    found = _outside("lime:text", Example.of(string.raw_string()), spans, [place[2] for place in places], "word")
+    outside = _outside("lime:text", Example.of(string.raw_string()), spans, [place[2] for place in places], "word")
     prediction, scale = _answer(labels, _floats(obj.predict_proba))
-    return dataclasses.replace(found, target=labels[chosen], scale=scale, prediction=prediction, signed=True)
+    return dataclasses.replace(outside, target=labels[chosen], scale=scale, prediction=prediction, signed=True)
 
 
-def _inseq(obj: Any, given: ExampleLike | None, target: str | int | None) -> Outside | list[Outside]:
+def _inseq(obj: Foreign, source: ExampleLike | None, target: str | int | None) -> Outside | list[Outside]:
     """What led to the generated tokens: mean over the steps; vectors count with their length, as inseq shows them."""
     info = obj.info if isinstance(obj.info, Mapping) else {}
     method = f"inseq:{info.get('attribution_method', 'unknown')}"
-    found = [
-        _inseq_one(sequence, method, given if len(obj.sequence_attributions) == 1 else None)
+    sequences = [
+        _inseq_one(sequence, method, source if len(obj.sequence_attributions) == 1 else None)
         for sequence in obj.sequence_attributions
     ]
-    named = [dataclasses.replace(one, target=target) for one in found]
+    named = [dataclasses.replace(outside, target=target) for outside in sequences]
     return named[0] if len(named) == 1 else named
 
 
-def _inseq_one(sequence: Any, method: str, given: ExampleLike | None) -> Outside:
+def _inseq_one(sequence: Foreign, method: str, source: ExampleLike | None) -> Outside:
     encoder = sequence.source_attributions is not None
     matrix = _floats(sequence.source_attributions if encoder else sequence.target_attributions)
     pieces = sequence.source if encoder else sequence.target[: sequence.attr_pos_start]
@@ -221,21 +212,21 @@ def _inseq_one(sequence: Any, method: str, given: ExampleLike | None) -> Outside
     matrix = matrix[: len(tokens)]
     if matrix.ndim == 3:
         matrix = np.linalg.norm(matrix, axis=2)
-    text = joined(tokens) if given is None else given
+    text = joined(tokens) if source is None else source
     return _tokens(method, text, tokens, matrix.mean(axis=1) if matrix.ndim == 2 else matrix)
 
 
-def _ferret(obj: Any, given: ExampleLike | None, target: str | int | None) -> Outside:
+def _ferret(obj: Foreign, source: ExampleLike | None, target: str | int | None) -> Outside:
     """Ferret's tokens and scores; its class is called target_pos_idx, and target in earlier versions."""
     name = str(obj.explainer).strip().lower().replace(" ", "_")
-    found = _tokens(
-        f"ferret:{name}", obj.text if given is None else given, [str(t) for t in obj.tokens], _floats(obj.scores)
+    outside = _tokens(
+        f"ferret:{name}", obj.text if source is None else source, [str(t) for t in obj.tokens], _floats(obj.scores)
     )
     explained = getattr(obj, "target_pos_idx", getattr(obj, "target", None)) if target is None else target
-    return dataclasses.replace(found, target=explained, signed=True)
+    return dataclasses.replace(outside, target=explained, signed=True)
 
 
-READERS: dict[str, Callable[[Any, ExampleLike | None, str | int | None], Outside | list[Outside]]] = {
+READERS: dict[str, Callable[[Foreign, ExampleLike | None, str | int | None], Outside | list[Outside]]] = {
     "captum": _captum,
     "shap": _shap,
     "lime": _lime,
@@ -244,20 +235,20 @@ READERS: dict[str, Callable[[Any, ExampleLike | None, str | int | None], Outside
 }
 
 
-def _tokens(method: str, given: ExampleLike, tokens: Sequence[str], scores: Floats) -> Outside:
-    """Scores of tokens whose places are found by search; those of special tokens are left out, and their sum told."""
+def _tokens(method: str, source: ExampleLike, tokens: Sequence[str], scores: Floats) -> Outside:
+    """Scores of tokens that are located by search; special tokens are left out, and their sum goes into the details."""
     if len(tokens) != len(scores):
         raise FormatError(f"{method} has {len(scores)} scores for {len(tokens)} tokens; there must be one for each")
-    example = Example.of(given)
+    example = Example.of(source)
     spans = align(example, tokens)
     placed = [(span, float(score)) for span, score in zip(spans, scores, strict=True) if span is not None]
     left_out = float(sum(score for span, score in zip(spans, scores, strict=True) if span is None))
-    found = _outside(method, example, [span for span, _ in placed], [score for _, score in placed], "token")
-    return dataclasses.replace(found, details={"left_out": left_out} if len(placed) < len(tokens) else {})
+    outside = _outside(method, example, [span for span, _ in placed], [score for _, score in placed], "token")
+    return dataclasses.replace(outside, details={"left_out": left_out} if len(placed) < len(tokens) else {})
 
 
 def _outside(
-    method: str, given: ExampleLike, spans: Offsets, scores: Sequence[float] | Floats, level: Level
+    method: str, source: ExampleLike, spans: Offsets, scores: Sequence[float] | Floats, level: Level
 ) -> Outside:
     """Check spans and scores, and put them together."""
     values = _floats(scores)
@@ -270,30 +261,29 @@ def _outside(
     if not np.isfinite(values).all():
         bad = int(np.flatnonzero(~np.isfinite(values))[0])
         raise FormatError(f"score {bad} of {method} is {values[bad]}; scores must be finite")
-    units = Units(Example.of(given), level, tuple(_span(span) for span in spans))
+    units = Units(Example.of(source), level, tuple(_span(span) for span in spans))
     if any(span.start == span.end for span in units.spans):
         raise FormatError(f"{method} has a unit that covers no character; leave special tokens out")
     return Outside(method, units, tuple(values.tolist()), signed=bool((values < 0).any()))
 
 
-def _span(given: Span | Sequence[int]) -> Span:
-    if isinstance(given, Span):
-        return given
+def _span(source: Span | Sequence[int]) -> Span:
+    if isinstance(source, Span):
+        return source
     try:
-        return Span(*(int(part) for part in given))
+        return Span(*(int(part) for part in source))
     except TypeError:
-        raise FormatError(f"a span is (start, end) or (start, end, field), got {given!r}") from None
+        raise FormatError(f"a span is (start, end) or (start, end, field), got {source!r}") from None
 
 
-def _needed(given: Any, method: str) -> ExampleLike:
-    if given is None:
+def _needed(source: object, method: str) -> ExampleLike:
+    if source is None:
         raise InputError(f"attributions of {method} do not hold the text; give it with text=...")
-    text: ExampleLike = given
-    return text
+    return cast("ExampleLike", source)
 
 
-def _floats(values: Any) -> Floats:
-    """Arrays, lists and tensors of any library, also those that ask for a gradient."""
+def _floats(values: object) -> Floats:
+    """Arrays, lists and tensors of any library, also those that require a gradient."""
     if hasattr(values, "detach"):  # a torch tensor, which numpy does not take while it has a gradient
         values = values.detach().cpu()
     try:
@@ -302,20 +292,22 @@ def _floats(values: Any) -> Floats:
         raise FormatError(f"scores must be numbers, got {values!r:.80}") from None
 
 
-def _per_token(values: Any) -> Floats:
+def _per_token(values: object) -> Floats:
     """One number per token: a batch of one is opened, and the dimensions of an embedding are added up."""
-    found = _floats(values)
-    if found.ndim > 1 and len(found) == 1:
-        found = found[0]
-    return found.sum(axis=-1) if found.ndim == 2 else found
+    numbers = _floats(values)
+    if numbers.ndim > 1 and len(numbers) == 1:
+        numbers = numbers[0]
+    return numbers.sum(axis=-1) if numbers.ndim == 2 else numbers
 
 
-def _part(values: Any, i: int) -> Any:
-    return values[i] if np.ndim(values) or isinstance(values, (list, tuple)) else values
+def _part(values: object, i: int) -> object:
+    if isinstance(values, (list, tuple)) or (isinstance(values, np.ndarray) and values.ndim):
+        return values[i]
+    return values
 
 
 def _answer(labels: Sequence[str], totals: Floats) -> tuple[Prediction, Scale]:
-    """A prediction from the answers for all labels, which are probabilities if they look like them."""
+    """A prediction from the outputs of all labels, taken as probabilities where they add up to 1."""
     shares = tuple(float(total) for total in totals)
     if len(shares) > 1 and min(shares) >= -1e-6 and abs(sum(shares) - 1) <= 1e-3:
         logs = tuple(float(np.log(max(share, 1e-300))) for share in shares)

@@ -2,10 +2,10 @@
 
 A seeded grammar writes a few sentences about a film, a meal, a hotel, a book or a gadget. One to three words carry the
 opinion, sometimes with an intensifier in front; their characters are the rationale. Everything else (when, where, who
-came along, what it is made of) is drawn without looking at the label, so it can tell nothing about it.
+came along, what it is made of) is drawn without looking at the label, so it carries no information about it.
 
-The lexicon and the filler were fixed by common sense, before any explanation method was measured on the texts, and no
-model had a say in them. All opinion words of a text agree, and nothing is negated.
+The lexicon and the filler were fixed by common sense, before any explanation method was measured on the texts, and
+without looking at any model. All opinion words of a text agree, and nothing is negated.
 """
 
 from __future__ import annotations
@@ -90,7 +90,6 @@ LEXICONS = {
 BEFORE_ADJECTIVE = _words("truly really absolutely thoroughly utterly")
 BEFORE_VERB = _words("truly really")
 BEFORE_NOUN = _words("real true complete")
-INTENSIFIERS = frozenset(BEFORE_ADJECTIVE + BEFORE_VERB + BEFORE_NOUN)
 
 
 # --- the domains and their neutral facts ------------------------------------------------------------------------------
@@ -325,8 +324,8 @@ class Voice:
 
     def adverb(self) -> str:
         """How the thing was made."""
-        made = f"{self.planted(self.adverbs)} {self.rng.choice(self.domain.made)}"
-        return self.framed(f"the {self.aspects.pop()} was {made}")
+        phrase = f"{self.planted(self.adverbs)} {self.rng.choice(self.domain.made)}"
+        return self.framed(f"the {self.aspects.pop()} was {phrase}")
 
     def name(self) -> str:
         """An adjective before the noun, which may open the sentence."""
@@ -359,7 +358,7 @@ def _fill(template: str, rng: random.Random) -> str:
 
 
 def _lift(marked: str) -> tuple[str, tuple[Span, ...]]:
-    """Take the asterisks out and tell where the words between them stand."""
+    """The text without its asterisks, and the spans of the words between them."""
     spans = []
     for count, match in enumerate(re.finditer(r"\*(\w+)\*", marked)):
         start = match.start() - 2 * count  # the asterisks before this word are gone from the text

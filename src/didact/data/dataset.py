@@ -1,4 +1,4 @@
-"""What loading gives: examples with the name of where they came from and a hash of what they are."""
+"""What loading returns: examples with the name of where they came from and a hash of what they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads rows from files of every usual format; what is wrong is told with file, line and field."""
+"""Reads rows from files of every usual format; errors name file, line and field."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING
 
 from didact.data.rows import Cells, Row, RowReader
 from didact.errors import FormatError, InputError
 from didact.types import Example
+
+if TYPE_CHECKING:
+    import pyarrow
 
 SUFFIXES = (".txt", ".jsonl")
 """What the command line explains line by line; ``FORMATS`` has everything that can be loaded."""
@@ -39,7 +42,7 @@ def read_lines(lines: Iterable[str], source: str, *, as_json: bool = False) -> l
 
 
 def format_of(path: Path) -> str | None:
-    """The format a file's name tells (".jsonl" for texts.jsonl.gz); None where it is none of ours."""
+    """The format that a file's name implies (".jsonl" for texts.jsonl.gz); None where it is not supported."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     packed = suffixes[-1:] == [".gz"]
     suffix = (suffixes[:-1] if packed else suffixes)[-1:]
@@ -81,12 +84,12 @@ def label_names(path: Path) -> dict[str, tuple[str, ...]]:
 
 def split_files(folder: Path) -> dict[str, list[Path]]:
     """The data files of a folder by split: train.jsonl.gz, or train-00000-of-00002.parquet and its sisters."""
-    found: dict[str, list[Path]] = {}
+    by_split: dict[str, list[Path]] = {}
     for path in sorted(folder.iterdir()):
         if path.is_file() and not path.name.startswith(".") and format_of(path):
             stem = re.sub(r"-\d+-of-\d+$", "", stem_of(path))
-            found.setdefault(stem, []).append(path)
-    return found
+            by_split.setdefault(stem, []).append(path)
+    return by_split
 
 
 def stem_of(path: Path) -> str:
@@ -129,14 +132,14 @@ def _json_list(lines: Iterable[str], source: str) -> Iterator[Row]:
         yield (where := f"{source}, row {number}"), _object(row, where)
 
 
-def _parsed(text: str, where: str) -> Any:
+def _parsed(text: str, where: str) -> object:
     try:
         return json.loads(text)
     except json.JSONDecodeError as problem:
         raise FormatError(f"{where}: not JSON ({problem.msg})") from None
 
 
-def _object(row: object, where: str) -> dict[str, Any]:
+def _object(row: object, where: str) -> dict[str, object]:
     if not isinstance(row, dict):
         raise FormatError(f"{where}: expected an object with a field 'text', got {type(row).__name__}")
     return row
@@ -180,7 +183,7 @@ def _arrow_rows(path: Path) -> Iterator[Row]:
         raise FormatError(f"{path} is not an Arrow file: {problem}") from None
 
 
-def _batch_rows(batches: Iterable[Any], path: Path) -> Iterator[Row]:
+def _batch_rows(batches: Iterable[pyarrow.RecordBatch], path: Path) -> Iterator[Row]:
     number = 0
     for batch in batches:
         for row in batch.to_pylist():
@@ -188,7 +191,7 @@ def _batch_rows(batches: Iterable[Any], path: Path) -> Iterator[Row]:
             yield f"{path}, row {number}", row
 
 
-def _arrow_table(path: Path) -> Any:
+def _arrow_table(path: Path) -> pyarrow.Table:
     """An Arrow file, or the stream of batches that `datasets` keeps under the same name."""
     import pyarrow
 
@@ -200,7 +203,7 @@ def _arrow_table(path: Path) -> Any:
             return pyarrow.ipc.open_stream(memory).read_all()
 
 
-def _schema(path: Path) -> Any:
+def _schema(path: Path) -> pyarrow.Schema:
     import pyarrow
     import pyarrow.parquet
 

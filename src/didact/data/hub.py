@@ -5,27 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, TypeGuard
 
 from didact.data.rows import Row
 from didact.errors import InputError
 
+if TYPE_CHECKING:
+    import datasets
 
-def load_hub(address: str) -> Any:
+
+def load_hub(address: str) -> datasets.DatasetDict:
     """A data set of the Hub, OWNER/NAME[:CONFIG][@REVISION], as a `DatasetDict`."""
-    datasets = _library(f"reading {address!r} from the Hub")
+    library = _library(f"reading {address!r} from the Hub")
     path, config, revision = _parts(address)
     try:
-        return datasets.load_dataset(path, config, revision=revision)
-    except _problems(datasets) as problem:
+        return library.load_dataset(path, config, revision=revision)
+    except _problems(library) as problem:
         raise _unreachable(address, problem) from None
 
 
-def load_saved(folder: Path) -> Any:
+def load_saved(folder: Path) -> datasets.Dataset | datasets.DatasetDict:
     """A `Dataset` or `DatasetDict` from the folder it was saved to with ``save_to_disk``."""
-    datasets = _library(f"reading {folder}")
+    library = _library(f"reading {folder}")
     try:
-        return datasets.load_from_disk(str(folder))
+        return library.load_from_disk(str(folder))
     except (OSError, ValueError) as problem:
         raise InputError(f"{folder} cannot be read as a saved data set: {problem}") from None
 
@@ -35,23 +38,23 @@ def is_saved(folder: Path) -> bool:
     return any((folder / name).is_file() for name in ("dataset_dict.json", "state.json"))
 
 
-def is_table(given: object) -> bool:
-    """Whether it is one split: a `datasets.Dataset`, told by its home so that nothing is imported."""
-    return type(given).__module__.startswith("datasets.") and hasattr(given, "column_names") and not is_tables(given)
+def is_table(obj: object) -> TypeGuard[datasets.Dataset]:
+    """Whether it is one split, a `datasets.Dataset`; recognised by its module, so that nothing is imported."""
+    return type(obj).__module__.startswith("datasets.") and hasattr(obj, "column_names") and not is_tables(obj)
 
 
-def is_tables(given: object) -> bool:
+def is_tables(obj: object) -> TypeGuard[datasets.DatasetDict]:
     """Whether it is a `datasets.DatasetDict`."""
-    return type(given).__module__.startswith("datasets.") and isinstance(given, dict)
+    return type(obj).__module__.startswith("datasets.") and isinstance(obj, dict)
 
 
-def table_rows(table: Any, source: str) -> Iterator[Row]:
+def table_rows(table: datasets.Dataset, source: str) -> Iterator[Row]:
     """The rows of a `datasets.Dataset`."""
     for number, row in enumerate(table, start=1):
         yield f"{source}, row {number}", row
 
 
-def table_labels(table: Any) -> dict[str, tuple[str, ...]]:
+def table_labels(table: datasets.Dataset) -> dict[str, tuple[str, ...]]:
     """Column -> names of its classes."""
     features = table.features or {}
     return {column: tuple(feature.names) for column, feature in features.items() if hasattr(feature, "names")}
@@ -72,8 +75,8 @@ def _parts(address: str) -> tuple[str, str | None, str | None]:
     return path, config or None, revision or None
 
 
-def _problems(datasets: ModuleType) -> tuple[type[Exception], ...]:
-    return (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError)
+def _problems(library: ModuleType) -> tuple[type[Exception], ...]:
+    return (OSError, ValueError, RuntimeError, library.exceptions.DatasetsError)
 
 
 def _unreachable(address: str, problem: Exception) -> InputError:

@@ -1,12 +1,11 @@
-"""One way in: examples from files, folders, presets, the Hub, objects of `datasets` and Python lists."""
+"""Loads examples from files, folders, presets, the Hub, objects of `datasets` and Python lists."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from didact.data import hub
 from didact.data.dataset import Dataset
@@ -15,7 +14,13 @@ from didact.data.presets import PRESETS, Preset
 from didact.data.rows import USUAL, Fields, Row, RowReader
 from didact.data.sampling import Slice, check_limit, sample
 from didact.errors import InputError, UnknownNameError
+from didact.registry import close_names
 from didact.types import Example
+
+if TYPE_CHECKING:
+    import datasets
+
+    from didact.protocols import ExampleLike
 
 CORPUS = "corpus"
 CORPUS_SIZE = 1_000
@@ -26,7 +31,7 @@ _ALIASES = {"dev": "validation", "val": "validation", "valid": "validation"}
 
 
 def load_data(
-    source: str | Path | Sequence[Any] | Any,
+    source: object,
     *,
     split: str | None = None,
     limit: int | None = None,
@@ -54,30 +59,30 @@ def load_data(
     """
     if isinstance(source, str) and source == CORPUS:
         return _generated(split, limit, seed)
-    found = _open(source)
+    opened = _open(source)
     reader_fields = dict(fields or {})
-    name = _chosen(found, split)
+    name = _chosen(opened, split)
     examples: list[Example] = []
     labels: tuple[str, ...] = ()
     for part in name.split("+"):
-        more, names = _read(found, part, reader_fields)
+        more, names = _read(opened, part, reader_fields)
         examples += more
         labels = labels or names
-    return Dataset(found.name, name, tuple(sample(examples, limit, seed)), labels or _named(examples))
+    return Dataset(opened.name, name, tuple(sample(examples, limit, seed)), labels or _named(examples))
 
 
-def load_rows(source: str | Path | Sequence[Any] | Any, split: str | None = None) -> Rows:
+def load_rows(source: object, split: str | None = None) -> Rows:
     """The rows of a published split before they are read as examples, for data with more fields than an example has.
 
     Args:
         source: as for ``load_data``.
         split: one split; chosen as ``load_data`` does unless given.
     """
-    found = _open(source)
-    name = _chosen(found, split)
-    if name not in found.splits:
-        raise InputError(f"{found.name}: give one published split ({', '.join(found.splits)}), got {split!r}")
-    return Rows(found.name, name, found.splits[name]().rows, found.preset.fields if found.preset else {})
+    opened = _open(source)
+    name = _chosen(opened, split)
+    if name not in opened.splits:
+        raise InputError(f"{opened.name}: give one published split ({', '.join(opened.splits)}), got {split!r}")
+    return Rows(opened.name, name, opened.splits[name]().rows, opened.preset.fields if opened.preset else {})
 
 
 @dataclass(frozen=True)
@@ -116,8 +121,8 @@ class Source:
 
     Attributes:
         name: for messages and records.
-        splits: split -> what reads it.
-        preset: what is known of it beforehand.
+        splits: split -> a function that reads it.
+        preset: its labels, columns and further splits, where it is a known data set.
     """
 
     name: str
@@ -131,7 +136,7 @@ class Source:
         return {name: part for name, part in parts.items() if set(part.of.split("+")) <= self.splits.keys()}
 
 
-def _open(source: Any) -> Source:
+def _open(source: object) -> Source:
     if isinstance(source, Path):
         return _on_disk(source)
     if isinstance(source, str):
@@ -163,11 +168,10 @@ def _named_source(name: str) -> Source:
         raise InputError(f"there is no file {name}")
     if name.count("/") == 1 and not name.startswith((".", "/", "~")):
         return _on_hub(name, name)
-    close = difflib.get_close_matches(name, (*PRESETS, CORPUS), n=3)
-    hint = f" (did you mean {' or '.join(close)}?)" if close else ""
+    known = (*PRESETS, CORPUS)
     raise UnknownNameError(
-        f"unknown data {name!r}{hint}: no file, no folder and no preset; presets: {', '.join(PRESETS)}, {CORPUS}; "
-        "a data set on the Hub is written hub:OWNER/NAME"
+        f"unknown data {name!r}{close_names(name, known)}: no file, no folder and no preset; presets: "
+        f"{', '.join(known)}; a data set on the Hub is written hub:OWNER/NAME"
     )
 
 
@@ -179,11 +183,13 @@ def _preset(preset: Preset) -> Source:
             f"$DIDACT_DATA/{preset.name}"
         )
     try:
-        found = _on_hub(preset.hub, preset.name) if folder is None else _on_disk(folder)
+        opened = _on_hub(preset.hub, preset.name) if folder is None else _on_disk(folder)
     except InputError as problem:
         raise InputError(f"{problem}; {preset.name} is looked for as $DIDACT_DATA/{preset.name} first") from None
     # GLUE on the Hub has test sets without labels, which are no splits of the preset.
-    return Source(preset.name, {split: found.splits[split] for split in preset.splits if split in found.splits}, preset)
+    return Source(
+        preset.name, {split: opened.splits[split] for split in preset.splits if split in opened.splits}, preset
+    )
 
 
 def _on_disk(path: Path) -> Source:
@@ -208,18 +214,18 @@ def _files(paths: Sequence[Path]) -> Callable[[], Table]:
     return lambda: Table((row for path in paths for row in read_rows(path)), label_names(paths[0]))
 
 
-def _table(table: Any, source: str) -> Callable[[], Table]:
+def _table(table: datasets.Dataset, source: str) -> Callable[[], Table]:
     return lambda: Table(hub.table_rows(table, source), hub.table_labels(table))
 
 
-def _listed(items: Sequence[Any]) -> Iterable[Row]:
+def _listed(items: Sequence[object]) -> Iterable[Row]:
     for number, item in enumerate(items):
         where = f"item {number} of the list"
         if isinstance(item, Mapping):
             yield where, item
             continue
         try:
-            yield where, Example.of(item)
+            yield where, Example.of(cast("ExampleLike", item))
         except (InputError, TypeError) as problem:
             raise InputError(f"{where}: {problem}; give texts, pairs of texts, dictionaries or examples") from None
 
@@ -239,29 +245,29 @@ def _read(source: Source, split: str, fields: Fields) -> tuple[list[Example], tu
 
 
 def _label_names(table: Table, fields: Fields) -> tuple[str, ...]:
-    given = fields.get("label", USUAL["label"])
-    columns = () if given is None else (given,) if isinstance(given, str) else given
+    chosen = fields.get("label", USUAL["label"])
+    columns = () if chosen is None else (chosen,) if isinstance(chosen, str) else chosen
     return next((table.labels[column] for column in columns if column in table.labels), ())
 
 
-def _chosen(source: Source, asked: str | None) -> str:
+def _chosen(source: Source, requested: str | None) -> str:
     """The name of the split, or the names joined by "+", as the source spells them."""
-    there = [*source.splits, *source.parts]
-    if asked is None:
+    available = [*source.splits, *source.parts]
+    if requested is None:
         usual = [split for split in ("test", "validation", "dev") if split in source.splits]
         if len(source.splits) == 1 or usual:
             return usual[0] if usual else next(iter(source.splits))
-        raise InputError(f"{source.name} has several splits; say which: {', '.join(there)}")
-    return "+".join(_spelled(source.name, part, there) for part in asked.split("+"))
+        raise InputError(f"{source.name} has several splits; choose one of {', '.join(available)}")
+    return "+".join(_spelled(source.name, part, available) for part in requested.split("+"))
 
 
-def _spelled(name: str, asked: str, there: Sequence[str]) -> str:
-    if asked in there:
-        return asked
-    same = [split for split in there if _plain_split(split) == _plain_split(asked)]
+def _spelled(name: str, requested: str, available: Sequence[str]) -> str:
+    if requested in available:
+        return requested
+    same = [split for split in available if _plain_split(split) == _plain_split(requested)]
     if len(same) == 1:
         return same[0]
-    raise InputError(f"{name} has no split {asked!r}; there is {', '.join(there)} (several are joined by '+')")
+    raise InputError(f"{name} has no split {requested!r}; there is {', '.join(available)} (several are joined by '+')")
 
 
 def _plain_split(split: str) -> str:
@@ -271,9 +277,9 @@ def _plain_split(split: str) -> str:
 
 
 def _named(examples: Sequence[Example]) -> tuple[str, ...]:
-    found = {example.label for example in examples} - {None}
-    names = sorted(label for label in found if isinstance(label, str))
-    return tuple(names) if len(names) == len(found) else ()
+    labels = {example.label for example in examples} - {None}
+    names = sorted(label for label in labels if isinstance(label, str))
+    return tuple(names) if len(names) == len(labels) else ()
 
 
 def _generated(split: str | None, limit: int | None, seed: int) -> Dataset:

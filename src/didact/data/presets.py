@@ -1,4 +1,4 @@
-"""Data sets by name: their task, classes, columns, published splits, and where they are found."""
+"""Data sets by name: their task, classes, columns, published splits, and where they lie."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Preset:
     """A data set that is known by name.
 
     Attributes:
-        name: what to ask for; also the name of its folder.
+        name: the name to load it by; also that of its folder.
         task: what is classified.
         labels: names of the classes by number.
         splits: splits as published.
@@ -44,8 +44,8 @@ class Preset:
         """Where it lies: $DIDACT_SHARED/data/NAME or $DIDACT_DATA/NAME; None when in neither."""
         for variable, below in (("DIDACT_SHARED", "data"), ("DIDACT_DATA", ".")):
             root = os.environ.get(variable)
-            if root and (found := Path(root) / below / self.name).is_dir():
-                return found
+            if root and (place := Path(root) / below / self.name).is_dir():
+                return place
         return None
 
     def to_dict(self) -> dict[str, object]:
@@ -128,11 +128,11 @@ _ALL = (
             "l2e_validation": Slice("train+validation", 0, 160, f"{_L2E}, 160 of the 1,800 annotated in 2007"),
             "l2e_test": Slice("train+validation", 160, 360, f"{_L2E}, 200 of the 1,800 annotated in 2007"),
             "student_train": Slice("train", 400, 1_600, "1,200, the most that Pruthi et al. 2022 teach"),
-            "student_test": Slice("train", 0, 400, "the other 400; an exam is this with validation and test"),
+            "student_test": Slice("train", 0, 400, "the other 400; the test texts are these with validation and test"),
         },
         rationales="passages that speak for the label",
         notes="train+validation are the 1,800 reviews annotated in 2007; the release ends the spans of test one token "
-        "early; a folder has them mended and that is the default, "
+        "early; a folder has them corrected and that is the default, "
         'fields={"rationale": "rationales"} reads them as released; the Hub has quotations, which are looked up',
     ),
     Preset(

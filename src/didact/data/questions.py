@@ -14,7 +14,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from didact.data.load import load_rows
 from didact.data.rationales import read_link
@@ -24,7 +23,7 @@ from didact.errors import FormatError, InputError
 from didact.types import Example, Span
 
 LINKS = ("alignments", "links")
-"""Columns that are looked for."""
+"""Columns that may hold links, in the order in which they are tried."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Question:
 
 
 def load_questions(
-    source: str | Path | Sequence[Any] = "qed",
+    source: str | Path | Sequence[object] = "qed",
     *,
     split: str | None = None,
     limit: int | None = None,
@@ -77,14 +76,14 @@ def load_questions(
     reader = RowReader(
         {}, (), rows.fields or {"text": "question", "text_pair": ("passage", "context"), "rationale": LINKS}
     )
-    found = [_question(row, where, reader) for where, row in rows.rows]
-    kept = {id(one.example): one for one in found if one.links or not linked}
+    questions = [_question(row, where, reader) for where, row in rows.rows]
+    kept = {id(question.example): question for question in questions if question.links or not linked}
     if not kept:
-        raise InputError(f"{rows.name} holds no question{' with links' if linked and found else ''}")
-    return [kept[id(example)] for example in sample([one.example for one in kept.values()], limit, seed)]
+        raise InputError(f"{rows.name} holds no question{' with links' if linked and questions else ''}")
+    return [kept[id(example)] for example in sample([question.example for question in kept.values()], limit, seed)]
 
 
-def _question(row: Mapping[str, Any] | Example, where: str, reader: RowReader) -> Question:
+def _question(row: Mapping[str, object] | Example, where: str, reader: RowReader) -> Question:
     if isinstance(row, Example):
         raise InputError(f"{where}: an example has no answers; give rows with 'question', 'passage' and 'answers'")
     (example,) = reader.read([(where, row)], where)
@@ -94,29 +93,32 @@ def _question(row: Mapping[str, Any] | Example, where: str, reader: RowReader) -
     column = next((name for name in LINKS if row.get(name) is not None), None)
     if column is None:
         return Question(example)
+    links = row[column]
     try:
-        return Question(example, tuple(read_link(part, example) for part in row[column]))
-    except (FormatError, TypeError) as problem:
+        if not isinstance(links, Sequence):
+            raise FormatError(f"must be a list of links, got {links!r:.60}")
+        return Question(example, tuple(read_link(part, example) for part in links))
+    except FormatError as problem:
         raise FormatError(f"{where}: field {column!r}: {problem}") from None
 
 
-def _answers(given: object, passage: str, where: str) -> tuple[Span, ...]:
-    if isinstance(given, Mapping):  # as SQuAD writes them
-        given = [
+def _answers(value: object, passage: str, where: str) -> tuple[Span, ...]:
+    if isinstance(value, Mapping):  # as SQuAD writes them
+        value = [
             {"text": text, "start": start}
-            for text, start in zip(given.get("text", ()), given.get("answer_start", ()), strict=False)
+            for text, start in zip(value.get("text", ()), value.get("answer_start", ()), strict=False)
         ]
-    if not isinstance(given, Sequence) or isinstance(given, str) or not given:
+    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
         raise FormatError(
-            f"{where}: field 'answers' must be a list of {{'text', 'start'}}, at least one; got {given!r:.60}"
+            f"{where}: field 'answers' must be a list of {{'text', 'start'}}, at least one; got {value!r:.60}"
         )
-    return tuple(_answer(one, passage, where) for one in given)
+    return tuple(_answer(answer, passage, where) for answer in value)
 
 
-def _answer(given: object, passage: str, where: str) -> Span:
-    text, start = (given.get("text"), given.get("start")) if isinstance(given, Mapping) else (None, None)
+def _answer(value: object, passage: str, where: str) -> Span:
+    text, start = (value.get("text"), value.get("start")) if isinstance(value, Mapping) else (None, None)
     if not isinstance(text, str) or not text or type(start) is not int:
-        raise FormatError(f"{where}: field 'answers': an answer is {{'text', 'start'}}, got {given!r:.60}")
+        raise FormatError(f"{where}: field 'answers': an answer is {{'text', 'start'}}, got {value!r:.60}")
     stands = passage[start : start + len(text)]
     if start < 0 or stands != text:
         raise FormatError(

@@ -57,13 +57,13 @@ def read_annotators(
         value = _from_cell(value)
     if not isinstance(value, Sequence):
         raise FormatError(f"must be a list with one rationale per annotator, each {FORMS}; got {type(value).__name__}")
-    found = []
+    rationales = []
     for number, marked in enumerate(value):
         try:
-            found.append(read_rationale(marked, example, tokens))
+            rationales.append(read_rationale(marked, example, tokens))
         except FormatError as problem:
             raise FormatError(f"annotator {number}: {problem}") from None
-    return tuple(found)
+    return tuple(rationales)
 
 
 def majority(annotators: Sequence[Sequence[Span]]) -> tuple[Span, ...]:
@@ -73,7 +73,7 @@ def majority(annotators: Sequence[Sequence[Span]]) -> tuple[Span, ...]:
         for span in _merged(marked):
             changes[span.field][span.start] += 1
             changes[span.field][span.end] -= 1
-    found: list[Span] = []
+    agreed: list[Span] = []
     for field, votes in sorted(changes.items()):
         count, start = 0, None
         for character, gained in sorted(votes.items()):
@@ -81,9 +81,9 @@ def majority(annotators: Sequence[Sequence[Span]]) -> tuple[Span, ...]:
             if 2 * count >= len(annotators) and start is None:
                 start = character
             elif 2 * count < len(annotators) and start is not None:
-                found.append(Span(start, character, field))
+                agreed.append(Span(start, character, field))
                 start = None
-    return tuple(found)
+    return tuple(agreed)
 
 
 def _from_cell(text: str) -> object:
@@ -94,7 +94,7 @@ def _from_cell(text: str) -> object:
 
 
 def _is_link(part: object) -> TypeGuard[Sequence[Sequence[object]]]:
-    return _is_list(part) and len(part) == 2 and all(_is_list(one) and len(one) == 2 for one in part)
+    return _is_list(part) and len(part) == 2 and all(_is_list(end) and len(end) == 2 for end in part)
 
 
 def _is_list(value: object) -> TypeGuard[Sequence[object]]:
@@ -124,12 +124,12 @@ def _from_mask(mask: Sequence[object], example: Example, tokens: Sequence[str] |
     # One span per run of marked tokens of a field; special tokens have no place and carry no mark.
     marks = [(span, bool(mark)) for span, mark in zip(places, mask, strict=True) if span is not None]
     runs = groupby(marks, key=lambda pair: (pair[0].field, pair[1]))
-    found = []
+    marked_spans = []
     for (field, marked), run in runs:
         spans = [span for span, _ in run]
         if marked:
-            found.append(Span(spans[0].start, spans[-1].end, field))
-    return tuple(found)
+            marked_spans.append(Span(spans[0].start, spans[-1].end, field))
+    return tuple(marked_spans)
 
 
 def _words(example: Example) -> list[Span | None]:
@@ -140,14 +140,14 @@ def _passage(passage: str, example: Example) -> Span:
     """The first place where a passage stands; any blank stands for any other."""
     pattern = re.compile(r"\s+".join(re.escape(word) for word in passage.split()))
     for field, text in enumerate(example.texts):
-        found = pattern.search(text) if passage.strip() else None
-        if found is not None:
-            return Span(*found.span(), field)
+        match = pattern.search(text) if passage.strip() else None
+        if match is not None:
+            return Span(*match.span(), field)
     raise FormatError(f"the passage {passage!r:.60} does not stand in the text")
 
 
 def _merged(spans: Sequence[Span]) -> list[Span]:
-    """The same characters without overlaps, so that nobody votes twice."""
+    """The same characters without overlaps, so that an annotator votes once."""
     merged: list[Span] = []
     for span in sorted(spans, key=lambda span: (span.field, span.start, span.end)):
         last = merged[-1] if merged else None

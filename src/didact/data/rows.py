@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from didact.data.rationales import majority, read_annotators, read_rationale
 from didact.errors import FormatError, ParameterError
+from didact.registry import close_names
 from didact.types import Example
 
 Fields = Mapping[str, str | Sequence[str] | None]
 """Field of an example -> its column, or columns of which the first that is there counts, or None to leave it out."""
 
-Row = tuple[str, Mapping[str, Any] | Example]
+Row = tuple[str, Mapping[str, object] | Example]
 """Where a row stands, for messages, and what it holds."""
 
 
-class Cells(dict[str, Any]):
-    """A row of a table that knows texts only, such as CSV: a label that reads as a number is one."""
+class Cells(dict[str, object]):
+    """A row of a table that holds texts only, such as CSV: a label that reads as a number is taken as a number."""
 
 
 PAIRS = (
@@ -46,7 +45,7 @@ USUAL: Mapping[str, tuple[str, ...]] = {
     "tokens": ("tokens",),
     "id": ("id", "idx", "guid", "uid"),
 }
-"""Columns that are looked for when nothing is said, in this order."""
+"""Columns that are tried where none is given, in this order."""
 
 
 @dataclass
@@ -71,13 +70,13 @@ class RowReader:
 
     def read(self, rows: Iterable[Row], source: str) -> list[Example]:
         """The examples of all rows; ``source`` names them in messages."""
-        found = [row if isinstance(row, Example) else self._example(row, where) for where, row in rows]
-        if not found:
+        examples = [row if isinstance(row, Example) else self._example(row, where) for where, row in rows]
+        if not examples:
             raise FormatError(f"{source} holds no example: it is empty")
         self._refuse_unused(source)
-        return found
+        return examples
 
-    def _example(self, row: Mapping[str, Any], where: str) -> Example:
+    def _example(self, row: Mapping[str, object], where: str) -> Example:
         key = tuple(row)
         if key not in self._columns:
             self._columns[key] = self._choose(key)
@@ -88,9 +87,9 @@ class RowReader:
         if text is None and tokens:
             text = " ".join(tokens)
         if text is None:
-            asked = self.fields.get("text") or "text"
-            told = f"field {asked!r}" if asked == "text" else f"column {asked!r} (field 'text')"
-            raise FormatError(f"{where}: {told} is missing; found {', '.join(sorted(row)) or 'no field'}")
+            column = self.fields.get("text") or "text"
+            missing = f"field {column!r}" if column == "text" else f"column {column!r} (field 'text')"
+            raise FormatError(f"{where}: {missing} is missing; found {', '.join(sorted(row)) or 'no field'}")
         example = Example(
             text,
             _text(row, columns, "text_pair", where),
@@ -104,8 +103,8 @@ class RowReader:
         defaults = self.defaults or {}
         chosen: dict[str, str] = {}
         for field, usual in USUAL.items():
-            given = self.fields[field] if field in self.fields else defaults.get(field, usual)
-            names = () if given is None else (given,) if isinstance(given, str) else given
+            columns = self.fields[field] if field in self.fields else defaults.get(field, usual)
+            names = () if columns is None else (columns,) if isinstance(columns, str) else columns
             column = next((name for name in names if name in present), None)
             if column is not None:
                 chosen[field] = column
@@ -115,7 +114,7 @@ class RowReader:
                 chosen.update(text=pair[0], text_pair=pair[1])
         return chosen
 
-    def _label(self, row: Mapping[str, Any], columns: Mapping[str, str], where: str) -> str | int | float | None:
+    def _label(self, row: Mapping[str, object], columns: Mapping[str, str], where: str) -> str | int | float | None:
         column = columns.get("label", "")
         value = row.get(column)
         if value is None or value != value:  # NaN is how tables of numbers write a missing one
@@ -144,16 +143,15 @@ class RowReader:
         used = {field for chosen in self._columns.values() for field in chosen}
         for field, column in self.fields.items():
             if self._columns and column is not None and field not in used:
-                close = difflib.get_close_matches(str(column), present, n=3)
-                hint = f" (did you mean {' or '.join(close)}?)" if close else ""
                 raise FormatError(
-                    f"{source}: no row has the column {column!r}, given for the field {field!r}{hint}; "
+                    f"{source}: no row has the column {column!r}, given for the field {field!r}"
+                    f"{close_names(column, present)}; "
                     f"columns: {', '.join(present)}"
                 )
 
 
 def _with_rationale(
-    example: Example, row: Mapping[str, Any], columns: Mapping[str, str], tokens: Sequence[str] | None, where: str
+    example: Example, row: Mapping[str, object], columns: Mapping[str, str], tokens: Sequence[str] | None, where: str
 ) -> Example:
     marked, people = (_value(row, columns, field) for field in ("rationale", "annotators"))
     field = "rationale"
@@ -164,11 +162,11 @@ def _with_rationale(
     except FormatError as problem:
         hint = f"fields={{{field!r}: None}} leaves it out"
         raise FormatError(f"{where}: field {columns[field]!r}: {problem}; {hint}") from None
-    found = majority(each) if spans is None and each else spans
-    return dataclasses.replace(example, rationale=found, annotators=each)
+    rationale = majority(each) if spans is None and each else spans
+    return dataclasses.replace(example, rationale=rationale, annotators=each)
 
 
-def _text(row: Mapping[str, Any], columns: Mapping[str, str], field: str, where: str) -> str | None:
+def _text(row: Mapping[str, object], columns: Mapping[str, str], field: str, where: str) -> str | None:
     value = _value(row, columns, field)
     if value is None:
         return None
@@ -179,7 +177,7 @@ def _text(row: Mapping[str, Any], columns: Mapping[str, str], field: str, where:
     return value
 
 
-def _tokens(row: Mapping[str, Any], columns: Mapping[str, str], where: str) -> list[str] | None:
+def _tokens(row: Mapping[str, object], columns: Mapping[str, str], where: str) -> list[str] | None:
     value = _value(row, columns, "tokens")
     if isinstance(value, str):
         return value.split()
@@ -190,7 +188,7 @@ def _tokens(row: Mapping[str, Any], columns: Mapping[str, str], where: str) -> l
     return list(value)
 
 
-def _identity(row: Mapping[str, Any], columns: Mapping[str, str], where: str) -> str | None:
+def _identity(row: Mapping[str, object], columns: Mapping[str, str], where: str) -> str | None:
     value = _value(row, columns, "id")
     if value is None:
         return None
@@ -199,7 +197,7 @@ def _identity(row: Mapping[str, Any], columns: Mapping[str, str], where: str) ->
     return str(value)
 
 
-def _value(row: Mapping[str, Any], columns: Mapping[str, str], field: str) -> Any:
+def _value(row: Mapping[str, object], columns: Mapping[str, str], field: str) -> object:
     return row.get(columns[field]) if field in columns else None
 
 

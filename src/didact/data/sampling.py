@@ -1,4 +1,4 @@
-"""Which examples: seeded choices that depend on what the texts say, not on the order of a file.
+"""Which examples: seeded choices that depend on the texts, not on the order of a file.
 
 Every example gets a place in [0, 1) from a hash of the seed and its text. Reading the same texts from another file, in
 another order or in another process gives the same choice.

@@ -1,1 +1,1 @@
-"""Judges of explanations: one value per example."""
+"""Metrics that grade explanations: one value per example."""

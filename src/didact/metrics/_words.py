@@ -46,14 +46,14 @@ def words_of(explanation: Explanation) -> Words:
     return Words(fields, tuple(spans), np.array([scores[own].sum() for own in members], dtype=np.float64))
 
 
-def shared_scores(one: Explanation, other: Explanation) -> tuple[Floats, Floats]:
+def shared_scores(first: Explanation, second: Explanation) -> tuple[Floats, Floats]:
     """Scores of both explanations on the words that both have."""
-    if one.example.fields != other.example.fields:
+    if first.example.fields != second.example.fields:
         raise InputError(
-            f"explanations of the same texts are compared, but {one.example.preview} stands against "
-            f"{other.example.preview}; give them in the same order"
+            f"explanations of the same texts are compared, but {first.example.preview} is paired with "
+            f"{second.example.preview}; give them in the same order"
         )
-    a, b = words_of(one), words_of(other)
+    a, b = words_of(first), words_of(second)
     if a.spans == b.spans:
         return a.scores, b.scores
     place = {span: number for number, span in enumerate(b.spans)}
@@ -81,14 +81,14 @@ def top_size(n: int, share: float) -> int:
     return math.ceil(share * n - 1e-9)  # 0.07 * 100 is a little more than 7
 
 
-def overlap(one: Floats, other: Floats) -> float:
+def overlap(first: Floats, second: Floats) -> float:
     """Size of the intersection of two soft sets."""
-    return float(np.minimum(one, other).sum())
+    return float(np.minimum(first, second).sum())
 
 
-def union(one: Floats, other: Floats) -> float:
+def union(first: Floats, second: Floats) -> float:
     """Size of the union of two soft sets."""
-    return float(np.maximum(one, other).sum())
+    return float(np.maximum(first, second).sum())
 
 
 def mean_defined(values: Iterable[float]) -> float:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 Gather = Callable[[Tensor, int], Tensor]
-"""Brings what comes from several tags together, over one axis."""
+"""Combines the values of several tags over one axis: their log-sum, or their maximum."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,18 +40,6 @@ def log_likelihood(emissions: Tensor, tags: Tensor, mask: Tensor, chain: Chain) 
     return _path(steps, end, tags, mask) - _gathered(steps, end, _log_sum)
 
 
-def log_partition(emissions: Tensor, mask: Tensor, chain: Chain) -> Tensor:
-    """Logarithm of the sum over all tag sequences of their exponentiated scores (...); 0 where nothing exists."""
-    steps, end = _steps(emissions, mask, chain)
-    return torch.where(mask.any(-1), _gathered(steps, end, _log_sum), 0.0)
-
-
-def score(emissions: Tensor, tags: Tensor, mask: Tensor, chain: Chain) -> Tensor:
-    """Sum of the emissions and transitions along the tags (...); 0 where nothing exists."""
-    steps, end = _steps(emissions, mask, chain)
-    return torch.where(mask.any(-1), _path(steps, end, tags, mask), 0.0)
-
-
 def best(emissions: Tensor, mask: Tensor, chain: Chain) -> Tensor:
     """The most likely tags (..., L); -1 where the mask is false.
 
@@ -70,9 +58,9 @@ def best(emissions: Tensor, mask: Tensor, chain: Chain) -> Tensor:
 
 
 def _steps(emissions: Tensor, mask: Tensor, chain: Chain) -> tuple[Tensor, Tensor]:
-    """What each position adds on the way from the tag before it to its own (T, T, L, ...), and each last tag (T, ...).
+    """What a position adds to a path from the tag before to its own (T, T, L, ...), and what a last tag adds (T, ...).
 
-    The first position comes from no tag: its step is the same from each, and the way is said to begin at tag 0. A
+    The first position comes from no tag: its step is the same from each, and the path begins at tag 0 by convention. A
     position that does not exist keeps the tag and adds nothing.
     """
     emissions = emissions.to(torch.promote_types(emissions.dtype, torch.float32))
@@ -95,7 +83,7 @@ def _spread(weights: Tensor, own: int, axes: int) -> Tensor:
 
 
 def _gathered(steps: Tensor, end: Tensor, gather: Gather) -> Tensor:
-    """All ways together (...): neighbours are joined until one is left, so that L steps take log2 L rounds."""
+    """All paths combined (...): neighbours are joined until one is left, so that L steps take log2 L rounds."""
     while steps.shape[2] > 1:
         even = steps.shape[2] // 2 * 2
         left, right, rest = steps[:, :, 0:even:2], steps[:, :, 1:even:2], steps[:, :, even:]
@@ -105,7 +93,7 @@ def _gathered(steps: Tensor, end: Tensor, gather: Gather) -> Tensor:
 
 
 def _path(steps: Tensor, end: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
-    """What a way through the steps adds up to (...); positions that do not exist keep the tag before them."""
+    """Sum along a path through the steps (...); positions that do not exist keep the tag before them."""
     exists = mask.movedim(-1, 0)
     places = torch.arange(len(exists), device=mask.device).reshape(-1, *[1] * (exists.dim() - 1))
     last = torch.where(exists, places, 0).cummax(0).values

@@ -7,11 +7,15 @@ after a text cannot reach back into it, so padding needs no masks inside the loo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
+
+from didact.ops.autograd import Context
+
+Kernel = Callable[..., tuple[Tensor, Tensor, Tensor]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +38,7 @@ def bidirectional_lstm(inputs: Tensor, lengths: Tensor, weights: LstmWeights) ->
 
     Args:
         inputs: (S, B, L, D).
-        lengths: tokens of each text (S, B); what stands behind them is padding.
+        lengths: tokens of each text (S, B); what follows them is padding.
         weights: of the S students.
 
     Returns:
@@ -55,7 +59,7 @@ def bidirectional_lstm(inputs: Tensor, lengths: Tensor, weights: LstmWeights) ->
 
 
 def last_states(states: Tensor, lengths: Tensor) -> Tensor:
-    """What both directions end with: (S, B, L, 2H) -> (S, B, 2H)."""
+    """Last states of both directions: (S, B, L, 2H) -> (S, B, 2H)."""
     half = states.shape[-1] // 2
     last = (lengths - 1).clamp(min=0)[..., None, None].expand(*lengths.shape, 1, half)
     return torch.cat([states[..., :half].gather(2, last)[:, :, 0], states[:, :, 0, half:]], -1)
@@ -73,25 +77,25 @@ def _backwards(lengths: Tensor, steps: int) -> Tensor:
 
 
 def _reordered(values: Tensor, order: Tensor) -> Tensor:
-    found: Tensor = _Reordered.apply(values, order)  # type: ignore[no-untyped-call]
-    return found
+    reordered: Tensor = _Reordered.apply(values, order)  # type: ignore[no-untyped-call]
+    return reordered
 
 
 def _recurred(gates: Tensor, weight: Tensor) -> Tensor:
-    found: Tensor = _Recurrence.apply(gates, weight)  # type: ignore[no-untyped-call]
-    return found
+    states: Tensor = _Recurrence.apply(gates, weight)  # type: ignore[no-untyped-call]
+    return states
 
 
 class _Reordered(torch.autograd.Function):
     """Places exchanged along L. Reversing twice changes nothing, so the gradient is reordered in the same way."""
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, order: Tensor) -> Tensor:
+    def forward(ctx: Context, values: Tensor, order: Tensor) -> Tensor:
         ctx.save_for_backward(order)
         return values.gather(2, order[..., None].expand(values.shape))
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Context, *grads: Tensor) -> tuple[Tensor, None]:
         (order,) = ctx.saved_tensors
         return grads[0].gather(2, order[..., None].expand(grads[0].shape)), None
 
@@ -104,7 +108,7 @@ class _Recurrence(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, gates: Tensor, weight: Tensor) -> Tensor:
+    def forward(ctx: Context, gates: Tensor, weight: Tensor) -> Tensor:
         _, count, rows, _ = gates.shape
         apart = (count, rows, weight.shape[1])
         state = cell = gates.new_zeros(count * rows, weight.shape[1])
@@ -120,20 +124,20 @@ class _Recurrence(torch.autograd.Function):
         return hidden
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(ctx: Context, *grads: Tensor) -> tuple[Tensor, Tensor]:
         weight, hidden, *rest = ctx.saved_tensors
         steps, count, rows, _ = hidden.shape
         cells, kept = rest[: steps + 1], rest[steps + 1 :]
         apart, turned = (count, rows, weight.shape[2]), weight.transpose(1, 2)
-        given = grads[0].contiguous().unbind(0)
-        to_state, to_cell = given[-1].view(cells[0].shape), None
-        made = []
+        upstream = grads[0].contiguous().unbind(0)
+        to_state, to_cell = upstream[-1].view(cells[0].shape), None
+        gate_grads = []
         for step in reversed(range(steps)):
-            found, to_cell = _cell_backward(to_state, to_cell, cells[step], cells[step + 1], kept[step])
-            made.append(found)
+            gate_grad, to_cell = _cell_backward(to_state, to_cell, cells[step], cells[step + 1], kept[step])
+            gate_grads.append(gate_grad)
             if step:
-                to_state = torch.baddbmm(given[step - 1], found.view(apart), turned).view(cells[0].shape)
-        gates = torch.stack(made[::-1]).view(steps, *apart)  # (L, N, B, 4H)
+                to_state = torch.baddbmm(upstream[step - 1], gate_grad.view(apart), turned).view(cells[0].shape)
+        gates = torch.stack(gate_grads[::-1]).view(steps, *apart)  # (L, N, B, 4H)
         before = hidden[:-1].permute(1, 3, 0, 2).flatten(2)  # (N, H, (L-1)B)
         return gates, torch.bmm(before, gates[1:].transpose(0, 1).flatten(1, 2))
 
@@ -176,11 +180,11 @@ def _cell_backward(
     return torch.cat(parts, -1), reached * f
 
 
-def _fused() -> tuple[Any, Any] | None:
+def _fused() -> tuple[Kernel, Kernel] | None:
     """Kernels of torch for a step and its gradient, where this torch has them."""
     names = ("_thnn_fused_lstm_cell", "_thnn_fused_lstm_cell_backward_impl")
-    found = [getattr(torch.ops.aten, name, None) for name in names]
-    return None if None in found else (found[0].default, found[1].default)  # type: ignore[union-attr]
+    kernels = [getattr(torch.ops.aten, name, None) for name in names]
+    return None if None in kernels else (kernels[0].default, kernels[1].default)  # type: ignore[union-attr]
 
 
 _FUSED = _fused()

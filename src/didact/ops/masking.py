@@ -83,7 +83,7 @@ def draws(operator: Absence, example: Example, rows: Ints, places: int, choices:
 
 
 def to_front(present: Bools, width: int) -> tuple[Bools, Ints]:
-    """Shift the present entries of each row to the front: which of ``width`` places they fill, and who they are.
+    """Shift the present entries of each row to the front: which of ``width`` places they fill, and with which entries.
 
     ``filled`` (variants, width) and ``taken`` fit together: ``out[filled] = row[taken]`` moves a row's entries.
     """

@@ -88,8 +88,8 @@ def prefixes(orders: Ints) -> Bools:
     """The coalitions met when units arrive in these orders, without the empty and the full one: (..., n - 1, n)."""
     n = orders.shape[-1]
     arrival = orders.argsort(axis=-1)
-    found: Bools = arrival[..., None, :] < np.arange(1, n)[:, None]
-    return found
+    coalitions: Bools = arrival[..., None, :] < np.arange(1, n)[:, None]
+    return coalitions
 
 
 @lru_cache(maxsize=256)
@@ -112,8 +112,8 @@ def _design(n: int, pairs: int) -> Ints:
     if count == 1 and 4 * (pairs - (n - 1)) < n - 1:
         return np.arange(n)[None]
     starts = int(np.clip(6_000 // (count * n**2), 1, 4))  # small searches are quick but end unlike each other
-    found = [_searched(n, pairs, count, rng) for _ in range(starts)]
-    return min(found, key=lambda orders: float(order_likeness(orders, orders).mean()))
+    designs = [_searched(n, pairs, count, rng) for _ in range(starts)]
+    return min(designs, key=lambda orders: float(order_likeness(orders, orders).mean()))
 
 
 def _searched(n: int, pairs: int, count: int, rng: np.random.Generator) -> Ints:
@@ -138,39 +138,39 @@ def _variants(orders: Ints, place: int, rng: np.random.Generator) -> Ints:
     n = orders.shape[1]
     count = int(np.clip((1 << 16) // n**2, 1, 64))
     here = np.arange(n)
-    one, far = rng.integers(n, size=(2, count, 1))
-    near = np.clip(one + rng.integers(-3, 4, size=(count, 1)), 0, n - 1)
+    origin, far = rng.integers(n, size=(2, count, 1))
+    near = np.clip(origin + rng.integers(-3, 4, size=(count, 1)), 0, n - 1)
     other = np.where(rng.random((count, 1)) < 0.5, near, far)
-    low, high = np.minimum(one, other), np.maximum(one, other)
-    moved = np.where(here == one, other + np.where(other > one, 0.5, -0.5), here)
-    swapped = np.where(here == one, other, np.where(here == other, one, here))
+    low, high = np.minimum(origin, other), np.maximum(origin, other)
+    moved = np.where(here == origin, other + np.where(other > origin, 0.5, -0.5), here)
+    swapped = np.where(here == origin, other, np.where(here == other, origin, here))
     reversed_ = np.where((here >= low) & (here <= high), low + high - here, here)
     arrival = orders.argsort(axis=1)[rng.integers(len(orders), size=count)]  # of another order, or of its reverse
     arrival = np.where(rng.random((count, 1)) < 0.5, arrival, n - 1 - arrival)
     met = here + n * (arrival[:, orders[place]] >= rng.integers(1, n, size=(count, 1)))
     keys = np.stack([moved, swapped, reversed_, met])[rng.integers(4, size=count), np.arange(count)]
-    found: Ints = orders[place][keys.argsort(axis=1, kind="stable")]
-    return found
+    nearby: Ints = orders[place][keys.argsort(axis=1, kind="stable")]
+    return nearby
 
 
 def _marks(orders: Ints, keys: Ints) -> Ints:
     """A number for each prefix, the same as for its complement: (..., n - 1)."""
     marks: Ints = np.bitwise_xor.accumulate(keys[orders], axis=-1)
-    found: Ints = np.minimum(marks, marks ^ marks[..., -1:])
-    return found[..., :-1]
+    smaller: Ints = np.minimum(marks, marks ^ marks[..., -1:])
+    return smaller[..., :-1]
 
 
 def _sides(orders: Ints) -> Floats:
     """On which side of unit i unit j is: +1 after, -1 before: (m, i, j)."""
     arrival = orders.argsort(axis=1)
-    found: Floats = np.sign(arrival[:, None, :] - arrival[:, :, None]).astype(np.float64)
-    return found
+    sides: Floats = np.sign(arrival[:, None, :] - arrival[:, :, None]).astype(np.float64)
+    return sides
 
 
 def _correlation(agreement: Floats, n: int, size: int) -> Floats:
     """Agreement about all interactions of a size, which is 1 / size for random orders and size for the same."""
-    found: Floats = (agreement / comb(n, size) - 1 / size) / (size - 1 / size)
-    return found
+    correlation: Floats = (agreement / comb(n, size) - 1 / size) / (size - 1 / size)
+    return correlation
 
 
 def _group_count(design: Ints, samples: int) -> int:

@@ -20,7 +20,7 @@ RULES = ("gauss_legendre", "midpoint", "right")
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """Points start + alpha (end - start), made when asked for."""
+    """Points start + alpha (end - start), computed when indexed."""
 
     start: Tensor
     end: Tensor
@@ -68,9 +68,9 @@ class OwnPosition:
     def __getitem__(self, indices: slice) -> Tensor:
         lines, steps = np.divmod(np.arange(len(self))[indices], len(self.weights))
         end = self.lines.end
-        made = end.new_zeros(len(steps), len(end), 1)
-        made[np.arange(len(steps)), self.lines.positions[lines], 0] = end.new_tensor(self.weights[steps])
-        return made
+        placed = end.new_zeros(len(steps), len(end), 1)
+        placed[np.arange(len(steps)), self.lines.positions[lines], 0] = end.new_tensor(self.weights[steps])
+        return placed
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,28 +117,28 @@ class Towards:
 class Ways:
     """Differences end - start k.
 
-    Where they are both the way to a point and its weight, they are asked for twice in a row: the second time they are
-    handed out as they were made for the first, and forgotten.
+    Where they are both the way to a point and its weight, they are read twice in a row: the second read returns the
+    tensor of the first, which is then dropped.
     """
 
     starts: Points
     end: Tensor
-    _made: tuple[slice, Tensor] | None = None
+    _cached: tuple[slice, Tensor] | None = None
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def __getitem__(self, indices: slice) -> Tensor:
-        known, self._made = self._made, None
+        known, self._cached = self._cached, None
         if known is not None and known[0] == indices:
             return known[1]
-        self._made = indices, self.end - self.starts[indices]
-        return self._made[1]
+        self._cached = indices, self.end - self.starts[indices]
+        return self._cached[1]
 
 
 @dataclass(frozen=True, eq=False)
 class Followed:
-    """Points, and one more after them."""
+    """Points, followed by one more."""
 
     points: Points
     last: Tensor

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from didact.types import Floats
+from didact.types import Floats, Keep
 
 
-def weighted_ridge(rows: NDArray[Any], values: Floats, weights: Floats, alpha: float) -> tuple[Floats, float, float]:
+def weighted_ridge(rows: Keep, values: Floats, weights: Floats, alpha: float) -> tuple[Floats, float, float]:
     """Minimise sum w (y - b - x.c)^2 + alpha |c|^2, intercept b not penalised.
 
     Returns:

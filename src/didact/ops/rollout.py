@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def roll_out(row: Tensor, below: Iterable[Tensor]) -> Tensor:
     """Follow a row of the top matrix down through the matrices below it, last to first: (tokens,) -> (tokens,).
 
-    A row of the product of all matrices, at the price of vector-matrix products. Matrix entry (i, j) says how much
+    A row of the product of all matrices, at the price of vector-matrix products. Matrix entry (i, j) is how much
     place i takes from place j.
     """
     for matrix in below:

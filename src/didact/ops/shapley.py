@@ -1,7 +1,7 @@
-"""Shapley values from the answers to pairs of complementary coalitions, with standard errors.
+"""Shapley values from the values of pairs of complementary coalitions, with standard errors.
 
-Only the difference D(S) = f(S) - f(complement of S) of a pair says anything about Shapley values: the mean of the two
-is the part of f that every unit shares alike. With x = +1 for a unit in S and -1 for one outside, D is an odd function
+Shapley values depend on the difference D(S) = f(S) - f(complement of S) of a pair alone: the mean of the two is the
+part of f that every unit shares alike. With x = +1 for a unit in S and -1 for one outside, D is an odd function
 of x, and D(all) = f(all) - f(none) is what the values add up to.
 """
 
@@ -24,7 +24,7 @@ DECIDING = 160
 
 
 class ShapleyEstimate(NamedTuple):
-    """Shapley values and their standard errors, one per unit; no errors where they cannot be told."""
+    """Shapley values and their standard errors, one per unit; no errors where they cannot be estimated."""
 
     values: Floats
     errors: Floats
@@ -46,12 +46,12 @@ def linear_fit(rows: Bools, differences: Floats, total: float) -> ShapleyEstimat
 
 
 def smooth_fit(rows: Bools, differences: Floats, total: float) -> ShapleyEstimate:
-    """Shapley values of the smoothest function through the answers, as a Gaussian process understands it.
+    """Shapley values of the smoothest function through the given values, as a Gaussian process defines it.
 
     The prior covariance of D(x) and D(y) is sinh(sum_i a_i x_i y_i): the odd part of a product over the units, so that
     interactions of every odd order are possible and higher ones less likely. a_i grows with what unit i does when it
     is the only one present or the only one absent; units that do nothing there are not expected to interact. Values
-    and errors are mean and deviation of the Shapley values, a linear function of D, given the answers.
+    and errors are mean and deviation of the Shapley values, a linear function of D, given these values.
 
     Args:
         rows: pairs, the n single units first.
@@ -153,8 +153,8 @@ def _noise(count: int, noise: float) -> Floats:
 def _covariance(x: Floats, y: Floats, share: Floats) -> Floats:
     """sinh(sum a x y) over its largest value, which it has at x = y."""
     reach = np.arctanh(share)
-    found: Floats = np.sinh((x * reach) @ y.T) / np.sinh(reach.sum())
-    return found
+    covariance: Floats = np.sinh((x * reach) @ y.T) / np.sinh(reach.sum())
+    return covariance
 
 
 def _shapley_of_kernel(x: Floats, share: Floats) -> tuple[Floats, Floats]:

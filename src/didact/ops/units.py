@@ -85,5 +85,5 @@ def sum_to_units(units: Units, token_scores: Tensor) -> Floats:
 
 def _word_ends(text: str) -> tuple[list[int], list[int]]:
     """Where the words of a text start, and where they end."""
-    found = [match.span() for match in _WORD.finditer(text)]
-    return [start for start, _ in found], [end for _, end in found]
+    ends = [match.span() for match in _WORD.finditer(text)]
+    return [start for start, _ in ends], [end for _, end in ends]

@@ -69,18 +69,6 @@ def mix(first: str, second: str, share: float) -> str:
     return "#" + "".join(f"{channel:02x}" for channel in mixed)
 
 
-def contrast(first: str, second: str) -> float:
-    """Contrast ratio of two colours as WCAG 2 defines it, from 1 to 21."""
-    lighter, darker = sorted((_luminance(first), _luminance(second)), reverse=True)
-    return (lighter + 0.05) / (darker + 0.05)
-
-
 def channels(colour: str) -> tuple[int, int, int]:
     """Red, green and blue of ``#rrggbb``, from 0 to 255."""
     return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
-
-
-def _luminance(colour: str) -> float:
-    shares = (channel / 255 for channel in channels(colour))
-    red, green, blue = (s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

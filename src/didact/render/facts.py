@@ -1,4 +1,4 @@
-"""What every output says in words beside the coloured text: one wording for all of them."""
+"""The words and numbers beside the coloured text, the same in every output."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Group:
 
     @property
     def first(self) -> Explanation:
-        """The one whose prediction stands for all."""
+        """The explanation whose prediction is shown for all."""
         return self.explanations[0]
 
     @property
@@ -43,7 +43,7 @@ class Group:
 
     @property
     def warning(self) -> str | None:
-        """What all leave out, if all leave out the same."""
+        """The truncation warning, if it is the same for all."""
         warnings = {truncation(each) for each in self.explanations}
         return warnings.pop() if len(warnings) == 1 else None
 
@@ -52,7 +52,7 @@ def grouped(explanations: Sequence[Explanation]) -> list[Group]:
     """Explanations of the same example together, in the order in which the examples first appear."""
     if not explanations:
         raise InputError("there is nothing to show: the list of explanations is empty; give at least one")
-    found: list[list[Explanation]] = []
+    groups: list[list[Explanation]] = []
     known: dict[object, list[list[Explanation]]] = {}
     for each in explanations:
         key = (each.example, tuple(sorted(each.model.items())), each.prediction.labels)
@@ -61,9 +61,9 @@ def grouped(explanations: Sequence[Explanation]) -> list[Group]:
                 members.append(each)
                 break
         else:
-            found.append([each])
-            known[key].append(found[-1])
-    return [Group(tuple(members)) for members in found]
+            groups.append([each])
+            known[key].append(groups[-1])
+    return [Group(tuple(members)) for members in groups]
 
 
 def certainty(explanation: Explanation) -> str:
@@ -76,11 +76,11 @@ def certainty(explanation: Explanation) -> str:
 
 def target(explanation: Explanation) -> str:
     """The explained number: which output, on which scale, and what it is here."""
-    asked, prediction = explanation.target, explanation.prediction
-    scale = "output" if prediction.is_regression else _SCALES[asked.scale]
-    line = f"{asked.label}, {scale} {prediction.value(asked):.4g}"
-    if not prediction.is_regression and asked.index != prediction.index:
-        line += f", not the predicted class ({percent(prediction.probabilities[asked.index])})"
+    explained, prediction = explanation.target, explanation.prediction
+    scale = "output" if prediction.is_regression else _SCALES[explained.scale]
+    line = f"{explained.label}, {scale} {prediction.value(explained):.4g}"
+    if not prediction.is_regression and explained.index != prediction.index:
+        line += f", not the predicted class ({percent(prediction.probabilities[explained.index])})"
     return line
 
 
@@ -145,7 +145,7 @@ def numbers(explanation: Explanation) -> list[str]:
 
 
 def estimates(explanation: Explanation) -> list[str]:
-    """The scores as ``numbers`` writes them, each with its standard error behind ± where the method tells one."""
+    """The scores as ``numbers`` writes them, each with its standard error behind ± where the method estimates one."""
     written, form = numbers(explanation), _form(explanation)
     if not explanation.errors:
         return written
@@ -161,8 +161,8 @@ def strongest(explanation: Explanation, most: int) -> list[tuple[str, str]]:
 def origin(explanation: Explanation) -> list[str]:
     """The explained model: its name, then what else is known as name=value."""
     known = dict(explanation.model)
-    called = known.pop("name", None)
-    return ([] if called is None else [called]) + _pairs(known)
+    model_name = known.pop("name", None)
+    return ([] if model_name is None else [model_name]) + _pairs(known)
 
 
 def versions(explanation: Explanation) -> list[str]:

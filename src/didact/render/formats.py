@@ -1,4 +1,4 @@
-"""Every output under the ending of its files, for whoever has a name and not a function."""
+"""Every output by its file ending, for callers that have a name and not a function."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def render(explanations: Sequence[Explanation], form: str) -> str:
     return FORMATS[form.lower()](explanations)
 
 
-# Each imports its module when used, so that knowing the names costs nothing.
+# Each imports its module when used, so that listing the names costs nothing.
 
 
 def _json(explanations: Sequence[Explanation]) -> str:

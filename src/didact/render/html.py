@@ -106,11 +106,11 @@ def _index(groups: Iterable[facts.Group]) -> str:
 
 
 def _link(group: facts.Group, number: int) -> str:
-    said = f"{_text(group.first.prediction.label)} {_minus(facts.certainty(group.first))}"
+    predicted = f"{_text(group.first.prediction.label)} {_minus(facts.certainty(group.first))}"
     return (
         f'<li><a href="#example-{number}">'
         f'<span class="snippet" dir="auto">{_text(name(group.example.text, 120))}</span>'
-        f'<span class="said">{said}</span></a></li>'
+        f'<span class="predicted">{predicted}</span></a></li>'
     )
 
 
@@ -128,16 +128,16 @@ def _example(group: facts.Group, number: int, total: int, *, anchor: bool = Fals
 
 
 def _facts(group: facts.Group) -> str:
-    told: list[tuple[str, str]] = []
+    entries: list[tuple[str, str]] = []
     if group.target is not None:
-        told.append(("Target", facts.target(group.first)))
+        entries.append(("Target", facts.target(group.first)))
     if group.example.label is not None:
-        told.append(("Gold label", str(group.example.label)))
+        entries.append(("Gold label", str(group.example.label)))
     if group.first.model:
-        told.append(("Model", "  ".join(facts.origin(group.first))))
+        entries.append(("Model", "  ".join(facts.origin(group.first))))
     if group.example.id is not None:
-        told.append(("Id", group.example.id))
-    items = (f"<div><dt>{term}</dt><dd>{_minus(_text(fact))}</dd></div>" for term, fact in told)
+        entries.append(("Id", group.example.id))
+    items = (f"<div><dt>{term}</dt><dd>{_minus(_text(fact))}</dd></div>" for term, fact in entries)
     return f'<dl class="facts">{"".join(items)}</dl>'
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from didact.errors import FormatError, InputError
 from didact.types import Explanation
@@ -22,14 +21,14 @@ def dump(explanations: Sequence[Explanation], *, indent: int | None = None) -> s
     text = json.dumps(plain, ensure_ascii=False, indent=indent)
     # A lone surrogate cannot be encoded when the text is written to a file, and a control character may act; escapes
     # do neither.
-    return re.sub("[\x7f-\x9f\ud800-\udfff]", lambda found: f"\\u{ord(found.group()):04x}", text)
+    return re.sub("[\x7f-\x9f\ud800-\udfff]", lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
 def load(text: str) -> list[Explanation]:
     """Inverse of ``dump``.
 
     Raises:
-        FormatError: the text is not such a document; says which explanation is wrong and how.
+        FormatError: the text is not such a document; the message names the explanation and what is wrong with it.
     """
     try:
         document = json.loads(text)
@@ -46,7 +45,7 @@ def load(text: str) -> list[Explanation]:
     return [_explanation(data, index) for index, data in enumerate(listed)]
 
 
-def _explanation(data: Any, index: int) -> Explanation:
+def _explanation(data: object, index: int) -> Explanation:
     if not isinstance(data, dict):
         raise FormatError(f"explanation {index}: must be a JSON object, got {type(data).__name__}")
     try:

@@ -74,28 +74,28 @@ def _block(group: facts.Group) -> str:
 
 
 def _caption(group: facts.Group) -> str:
-    told = [f"\\textbf{{{escape(group.first.prediction.label)}}} {_told(facts.certainty(group.first))}"]
+    entries = [f"\\textbf{{{escape(group.first.prediction.label)}}} {_escaped(facts.certainty(group.first))}"]
     if group.target is not None:
-        told.append(f"target: {_told(facts.target(group.first))}")
+        entries.append(f"target: {_escaped(facts.target(group.first))}")
     if group.example.label is not None:
-        told.append(f"gold label: {escape(str(group.example.label))}")
+        entries.append(f"gold label: {escape(str(group.example.label))}")
     if group.first.model:
-        told.append(f"model: {_told(' '.join(facts.origin(group.first)))}")
+        entries.append(f"model: {_escaped(' '.join(facts.origin(group.first)))}")
     if group.warning is not None:
-        told.append(f"\\textbf{{warning:}} {escape(group.warning)}")
-    return "; ".join(told) + "."
+        entries.append(f"\\textbf{{warning:}} {escape(group.warning)}")
+    return "; ".join(entries) + "."
 
 
 def _row(group: facts.Group, explanation: Explanation) -> str:
-    told = [_told(" ".join(facts.settings(explanation))), _told(facts.cost(explanation))]
-    told.append(_told(" ".join(facts.details(explanation))))
+    entries = [_escaped(" ".join(facts.settings(explanation))), _escaped(facts.cost(explanation))]
+    entries.append(_escaped(" ".join(facts.details(explanation))))
     if group.target is None:
-        told.insert(0, f"target: {_told(facts.target(explanation))}")
+        entries.insert(0, f"target: {_escaped(facts.target(explanation))}")
     warning = facts.truncation(explanation)
     if group.warning is None and warning is not None:
-        told.append(f"\\textbf{{warning:}} {escape(warning)}")
+        entries.append(f"\\textbf{{warning:}} {escape(warning)}")
     head = f"\\textbf{{{escape(explanation.method)}}}\\newline{{}}\n"
-    small = "\\newline{}\n".join(line for line in told if line)
+    small = "\\newline{}\n".join(line for line in entries if line)
     return (
         f"\\raggedright\\rule{{0pt}}{{2.6ex}}{head}\\footnotesize {small} &\n"
         f"\\raggedright\\rule{{0pt}}{{2.6ex}}{_source(explanation)}\\newline{{}}\n{_strongest(explanation)}"
@@ -148,10 +148,10 @@ def _legend(group: facts.Group) -> str:
         for strength, meaning in zip((1.0, -1.0), words, strict=False):
             underlined = " (underlined)" if strength < 0 else ""
             items.append(f"{_box('x', strength, signed)} {escape(meaning)}{underlined}")
-    return "; ".join([*items, _told(facts.scaling(group))]) + "."
+    return "; ".join([*items, _escaped(facts.scaling(group))]) + "."
 
 
-def _told(fact: str) -> str:
+def _escaped(fact: str) -> str:
     return re.sub(r"(?<![\w-])-(?=\d)", "$-$", escape(fact)).replace("±", r"$\pm$")
 
 

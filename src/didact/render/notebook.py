@@ -7,9 +7,29 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Protocol, cast
 
 from didact.types import Explanation
+
+
+class _Formatter(Protocol):
+    def for_type(self, kind: type, show: object) -> None: ...
+
+
+class _DisplayFormatter(Protocol):
+    formatters: dict[str, _Formatter]
+    active_types: list[str]
+
+
+class _Publisher(Protocol):
+    def publish(self, data: dict[str, str]) -> None: ...
+
+
+class _Shell(Protocol):
+    """The parts of IPython's shell that are used here."""
+
+    display_formatter: _DisplayFormatter
+    display_pub: _Publisher
 
 
 def install() -> bool:
@@ -21,7 +41,7 @@ def install() -> bool:
     shell = _shell()
     if shell is None:
         return False
-    shell.display_formatter.formatters["text/html"].for_type(Explanation, _one)
+    shell.display_formatter.formatters["text/html"].for_type(Explanation, _single)
     return True
 
 
@@ -42,13 +62,13 @@ def display(explanations: Sequence[Explanation]) -> bool:
     return True
 
 
-def _shell() -> Any:
+def _shell() -> _Shell | None:
     """The running IPython shell, if there is one."""
-    loaded: Any = sys.modules.get("IPython")
-    return None if loaded is None else loaded.get_ipython()
+    loaded = sys.modules.get("IPython")
+    return None if loaded is None else cast("_Shell | None", loaded.get_ipython())
 
 
-def _one(explanation: Explanation) -> str:
+def _single(explanation: Explanation) -> str:
     from didact.render.html import fragment
 
     return fragment([explanation])

@@ -38,7 +38,7 @@ def pieces(explanation: Explanation, field: int = 0) -> list[Piece]:
     power = strengths(explanation)
     scored = [at for at, (opened, closed) in edges.items() if opened or closed]
     begin, end = (min(scored), max(scored)) if scored else (len(text), 0)
-    found: list[Piece] = []
+    parts: list[Piece] = []
     active: list[int] = []
     places = sorted(edges)
     for place, after in itertools.pairwise(places):
@@ -46,8 +46,8 @@ def pieces(explanation: Explanation, field: int = 0) -> list[Piece]:
         active = [unit for unit in active if unit not in closed] + opened
         cut = explanation.units.truncated > 0 and not begin <= place < end
         total = max(-1.0, min(1.0, sum(power[unit] for unit in active)))
-        found.append(Piece(text[place:after], tuple(active), total, cut))
-    return found
+        parts.append(Piece(text[place:after], tuple(active), total, cut))
+    return parts
 
 
 def printable(text: str) -> str:

@@ -35,14 +35,14 @@ class ProgressBar:
         self._stream = sys.stderr if stream is None else stream
         self._clock = clock
         self._works: list[_Work] = []
-        self._spoken = 0.0
+        self._last_line = 0.0
         self._shown: Progress | None = None
 
     def start(self, what: str, total: int) -> None:
         """A piece of work begins, perhaps inside another."""
         now = self._clock()
         if not self._works:
-            self._spoken = now
+            self._last_line = now
         self._works.append(_Work(what, total, now, self._clock))
         if self._shown is not None:
             self._add(self._shown, self._works[-1])
@@ -58,7 +58,7 @@ class ProgressBar:
         elif self._terminal():
             self._appear()
         else:
-            self._speak(work)
+            self._write_line(work)
 
     def stop(self) -> None:
         """The innermost work ended; with the outermost the bar goes away."""
@@ -90,11 +90,11 @@ class ProgressBar:
     def _add(self, shown: Progress, work: _Work) -> None:
         work.task = shown.add_task(work.what, total=work.total, completed=work.done, work=work)
 
-    def _speak(self, work: _Work) -> None:
+    def _write_line(self, work: _Work) -> None:
         now = self._clock()
-        if now - self._spoken < self.interval:
+        if now - self._last_line < self.interval:
             return
-        self._spoken = now
+        self._last_line = now
         share = f"{work.done / work.total:.0%} " if work.total else ""
         self._stream.write(f"{work.what}: {share}({work.done:,} of {work.total:,}), {work.pace()}\n")
         self._stream.flush()

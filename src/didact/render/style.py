@@ -80,7 +80,7 @@ div.didact{padding:0 1.1rem;border-radius:.4rem}
 .didact nav a::before{content:counter(example);color:var(--muted);min-width:1.5rem}
 .didact nav a:hover .snippet,.didact nav a:focus .snippet{text-decoration:underline;text-underline-offset:.2em}
 .didact nav .snippet{flex:1;min-width:0;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
-.didact nav .said{color:var(--muted);white-space:nowrap}
+.didact nav .predicted{color:var(--muted);white-space:nowrap}
 .didact .tool{display:flex;gap:.75rem;align-items:center;color:var(--muted);font-size:.85rem;margin:1.75rem 0 0}
 .didact .tool[hidden]{display:none}
 .didact .tool input{width:10rem;accent-color:var(--p-line)}

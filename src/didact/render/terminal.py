@@ -75,8 +75,8 @@ def terminal_svg(explanations: Sequence[Explanation], *, title: str = "didact", 
         file=io.StringIO(), width=width, record=True, force_terminal=True, force_jupyter=False, color_system="truecolor"
     )
     console.print(_blocks(explanations, DARK))
-    told = hashlib.sha256(repr((title, width, explanations)).encode("utf-8", "replace")).hexdigest()
-    svg = console.export_svg(title=title, unique_id=f"didact-{told[:12]}", theme=_theme(DARK))
+    digest = hashlib.sha256(repr((title, width, explanations)).encode("utf-8", "replace")).hexdigest()
+    svg = console.export_svg(title=title, unique_id=f"didact-{digest[:12]}", theme=_theme(DARK))
     svg = re.sub(r"@font-face\s*\{[^}]*\}\s*", "", svg)
     return svg.replace("Fira Code", "ui-monospace, SFMono-Regular, Menlo, Consolas")
 
@@ -87,7 +87,7 @@ def _theme(palette: Palette) -> TerminalTheme:
 
 
 def _palette() -> Palette:
-    """Light where the terminal says that its background is light, as some do in COLORFGBG; dark otherwise."""
+    """Light where COLORFGBG, which some terminals set, names a light background; dark otherwise."""
     background = os.environ.get("COLORFGBG", "").rpartition(";")[2]
     return LIGHT if background in ("7", "15") else DARK
 
@@ -132,8 +132,8 @@ def _row_head(group: facts.Group, explanation: Explanation) -> RenderableType:
     lines = [Text(printable(explanation.method), "bold", overflow="fold")]
     if group.target is None:
         lines.append(Text(printable(facts.target(explanation))))
-    told = (facts.settings(explanation), [facts.cost(explanation)], facts.details(explanation))
-    lines += [Text(printable("  ".join(fact)), "dim", overflow="fold") for fact in told if fact]
+    lists = (facts.settings(explanation), [facts.cost(explanation)], facts.details(explanation))
+    lines += [Text(printable("  ".join(fact)), "dim", overflow="fold") for fact in lists if fact]
     return Group(*lines, Text())
 
 

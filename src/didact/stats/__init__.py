@@ -1,12 +1,12 @@
 """How sure a number is: intervals, paired tests, rank correlation, and how many examples are needed.
 
-Everything takes one value per example, NaN where a metric is not defined, and is told by its seed alone:
+Everything takes one value per example, NaN where a metric is not defined, and depends on nothing else but its seed:
 
     averages.by_example(...)       several seeds per example: averaged first, since they are not further examples
     bootstrap.interval(values)     how sure is this mean?
     compare.pairwise(values)       which explainers differ, and which are as good as the best?
     compare.against(values, name)  which differ from this one (a random baseline)?
     correlation.kendall(a, b)      do two lists of numbers order things alike?
-    crossed.crossed_gain(a, b)     how sure is a gain when both students and exam are samples?
+    crossed.crossed_gain(a, b)     how sure is a gain when both students and test items are samples?
     power.examples_needed(a - b)   how many examples would show such a difference?
 """

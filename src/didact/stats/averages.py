@@ -19,46 +19,37 @@ from didact.errors import InputError
 from didact.types import Floats
 
 
-def over_seeds(values: ArrayLike) -> Floats:
-    """Mean over seeds (seeds, examples) -> (examples,); of the defined values, NaN where none is."""
-    table = np.asarray(values, dtype=np.float64)
-    if table.ndim != 2:
-        raise InputError(f"values come as (seeds, examples), got an array of shape {table.shape}")
-    defined = ~np.isnan(table)
-    return _divided(np.where(defined, table, 0.0).sum(axis=0), defined.sum(axis=0))
-
-
 def by_example(
     explainers: Sequence[str], examples: Sequence[str], values: ArrayLike
 ) -> tuple[list[str], dict[str, Floats]]:
     """Tidy rows of one metric as a table with one value per explainer and example.
 
     Args:
-        explainers: who was graded, row by row.
-        examples: on which example, row by row.
+        explainers: the graded explainer of each row.
+        examples: the example of each row.
         values: the grades; several of one explainer on one example (seeds) are averaged, NaN among them left out.
 
     Returns:
         The examples, sorted; and per explainer, in order of first appearance, one value per example, NaN where there is
         none. These fit ``bootstrap.intervals`` and ``compare.pairwise``.
     """
-    given = np.asarray(values, dtype=np.float64).ravel()
-    if not len(explainers) == len(examples) == len(given):
+    numbers = np.asarray(values, dtype=np.float64).ravel()
+    if not len(explainers) == len(examples) == len(numbers):
         raise InputError(
-            f"each row has an explainer, an example and a value: got {len(explainers)}, {len(examples)}, {len(given)}"
+            f"each row has an explainer, an example and a value: got {len(explainers)}, {len(examples)}, {len(numbers)}"
         )
     rows, columns = list(dict.fromkeys(explainers)), sorted(set(examples))
     row_of = {name: place for place, name in enumerate(rows)}
     column_of = {name: place for place, name in enumerate(columns)}
     cell = np.array(
-        [row_of[who] * len(columns) + column_of[what] for who, what in zip(explainers, examples, strict=True)],
+        [row_of[name] * len(columns) + column_of[id_] for name, id_ in zip(explainers, examples, strict=True)],
         dtype=np.int64,
     )
-    defined, size = ~np.isnan(given), len(rows) * len(columns)
+    defined, size = ~np.isnan(numbers), len(rows) * len(columns)
     # Sorted first: the order in which the rows come must not change the last bit of a sum.
-    order = np.lexsort((given[defined], cell[defined]))
-    cell, given = cell[defined][order], given[defined][order]
-    table = _divided(np.bincount(cell, given, minlength=size), np.bincount(cell, minlength=size))
+    order = np.lexsort((numbers[defined], cell[defined]))
+    cell, numbers = cell[defined][order], numbers[defined][order]
+    table = _divided(np.bincount(cell, numbers, minlength=size), np.bincount(cell, minlength=size))
     return columns, dict(zip(rows, table.reshape(len(rows), len(columns)), strict=True))
 
 

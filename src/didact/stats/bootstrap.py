@@ -5,10 +5,10 @@ skewed: unlike mean ± 2 standard errors, the interval then leans to the long si
 values; unlike plain percentiles, it corrects for skew. For a mean the correction costs nothing, because the jackknife
 has a closed form.
 
-    >>> found = interval([0.1, 0.4, 0.2, 0.9, float("nan")])
-    >>> found.mean, found.n, found.dropped
+    >>> result = interval([0.1, 0.4, 0.2, 0.9, float("nan")])
+    >>> result.mean, result.n, result.dropped
     (0.4, 4, 1)
-    >>> found.low < 0.4 < found.high
+    >>> result.low < 0.4 < result.high
     True
 
 What is resampled depends on the number of values and the seed alone, and values are sorted first. So neither the order
@@ -40,7 +40,7 @@ class Interval:
 
     Attributes:
         mean: of the defined values; NaN when there are none.
-        low: lower end; NaN for fewer than two values, which say nothing of their spread, or where one is infinite.
+        low: lower end; NaN for fewer than two values, which have no spread, or where one is infinite.
         high: upper end, likewise.
         n: how many values were defined.
         dropped: how many were NaN; for pairs, how many pairs had one.
@@ -58,24 +58,14 @@ def interval(values: ArrayLike, *, level: float = 0.95, resamples: int = RESAMPL
     return intervals([values], level=level, resamples=resamples, seed=seed)[0]
 
 
-def paired_interval(
-    a: ArrayLike, b: ArrayLike, *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
-) -> Interval:
-    """Interval of the mean of ``a - b`` over the same examples: pairs are resampled, so what they share cancels."""
-    return interval(differences(a, b), level=level, resamples=resamples, seed=seed)
-
-
 def intervals(
     columns: Iterable[ArrayLike], *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
 ) -> list[Interval]:
     """``interval`` of many columns at once, of any lengths; columns of equal length share their resamples."""
-    if not 0 < level < 1:
-        raise ParameterError(f"level must lie between 0 and 1, got {level!r}; 0.95 is usual")
-    if resamples < 1:
-        raise ParameterError(f"resamples must be at least 1, got {resamples!r}; {RESAMPLES} is the default")
-    given = [np.asarray(column, dtype=np.float64).ravel() for column in columns]
-    kept = [np.sort(column[~np.isnan(column)]) for column in given]
-    found = [_without_spread(values, len(column) - len(values)) for values, column in zip(kept, given, strict=True)]
+    check_resampling(level, resamples)
+    arrays = [np.asarray(column, dtype=np.float64).ravel() for column in columns]
+    kept = [np.sort(column[~np.isnan(column)]) for column in arrays]
+    results = [_without_spread(values, len(column) - len(values)) for values, column in zip(kept, arrays, strict=True)]
     alike: dict[int, list[int]] = defaultdict(list)
     for place, values in enumerate(kept):
         if len(values) > 1 and np.isfinite(values).all():
@@ -83,8 +73,16 @@ def intervals(
     for n, places in alike.items():
         ends = _accelerated(np.stack([kept[place] for place in places]), level, resamples, seed)
         for place, mean, low, high in zip(places, *(end.tolist() for end in ends), strict=True):
-            found[place] = Interval(mean, low, high, n, found[place].dropped)
-    return found
+            results[place] = Interval(mean, low, high, n, results[place].dropped)
+    return results
+
+
+def check_resampling(level: float, resamples: int) -> None:
+    """Refuse a level that is no probability, and fewer than one resample."""
+    if not 0 < level < 1:
+        raise ParameterError(f"level must lie between 0 and 1, got {level!r}; 0.95 is usual")
+    if resamples < 1:
+        raise ParameterError(f"resamples must be at least 1, got {resamples!r}; some thousands are usual")
 
 
 def differences(a: ArrayLike, b: ArrayLike) -> Floats:
@@ -140,11 +138,11 @@ def _at(ordered: Floats, share: Floats) -> Floats:
 def _resampled_means(values: Floats, resamples: int, seed: int) -> Floats:
     n = values.shape[1]
     rows = max(1, min(resamples, BLOCK // n))
-    found = np.empty((len(values), resamples))
+    means = np.empty((len(values), resamples))
     for start in range(0, resamples, rows):
         counts = _counts(n, min(rows, resamples - start), start, seed)
-        found[:, start : start + len(counts)] = values @ counts.T / n
-    return found
+        means[:, start : start + len(counts)] = values @ counts.T / n
+    return means
 
 
 @lru_cache(maxsize=4)

@@ -2,11 +2,11 @@
 
     >>> import numpy as np
     >>> noise = np.random.default_rng(0).normal(size=(3, 40)) / 10
-    >>> found = pairwise({"lime": 0.5 + noise[0], "ig": 0.5 + noise[1], "random": noise[2]})
-    >>> found.leaders == {found.best, "lime", "ig"}
+    >>> comparison = pairwise({"lime": 0.5 + noise[0], "ig": 0.5 + noise[1], "random": noise[2]})
+    >>> comparison.leaders == {comparison.best, "lime", "ig"}
     True
-    >>> found.beaten_by("random"), sorted(found.beats("lime"))
-    (('lime', 'ig'), ['random'])
+    >>> comparison.beats("lime"), comparison.beats("random")
+    (('random',), ())
 
 Every two explainers are compared on the examples on which both are defined, by Wilcoxon's signed-rank test; p-values
 are adjusted by Holm over all pairs of the one metric.
@@ -58,16 +58,13 @@ class Comparison:
         return bool(self.direction[self._place(first), self._place(second)] != 0)
 
     def beats(self, name: str) -> tuple[str, ...]:
-        """Whom ``name`` is significantly better than; nobody where the metric has no better."""
-        return self._where(self._better()[self._place(name)])
-
-    def beaten_by(self, name: str) -> tuple[str, ...]:
-        """Who is significantly better than ``name``."""
-        return self._where(self._better()[:, self._place(name)])
+        """The explainers that ``name`` is significantly better than; none where the metric has no direction."""
+        row = self._better()[self._place(name)]
+        return tuple(other for other, sign in zip(self.names, row, strict=True) if sign > 0)
 
     @property
     def best(self) -> str | None:
-        """Who has the best mean, the first of equals; None where the metric has no better or nothing is defined."""
+        """The explainer with the best mean, the first of equals; None where the metric has no direction or values."""
         if self.higher_is_better is None or np.isnan(self.means).all():
             return None
         signed = np.array(self.means) if self.higher_is_better else -np.array(self.means)
@@ -75,7 +72,7 @@ class Comparison:
 
     @property
     def leaders(self) -> frozenset[str]:
-        """The best and those that cannot be told from it: not significantly worse, and with values of their own."""
+        """The best and those not distinguishable from it: not significantly worse, and with values of their own."""
         best = self.best
         if best is None:
             return frozenset()
@@ -92,9 +89,6 @@ class Comparison:
         if name not in self.names:
             raise InputError(f"{name!r} was not compared; there are {', '.join(self.names)}")
         return self.names.index(name)
-
-    def _where(self, row: Floats) -> tuple[str, ...]:
-        return tuple(name for name, sign in zip(self.names, row, strict=True) if sign > 0)
 
 
 @dataclass(frozen=True)
@@ -120,16 +114,16 @@ def pairwise(
     Args:
         values: per explainer, its values on the same examples in the same order; NaN where undefined.
         alpha: probability of declaring any difference at all that is none.
-        higher_is_better: direction of the metric; None where neither is better, so that nobody leads.
+        higher_is_better: direction of the metric; None where neither is better, so that none leads.
     """
     names, table = _table(values, alpha)
     first, second = np.triu_indices(len(names), 1)
     with np.errstate(invalid="ignore"):  # inf - inf
         tests = signed_rank(table[first] - table[second])
     p, adjusted, effect = (np.full((len(names), len(names)), np.nan) for _ in range(3))
-    found = np.array([test.p for test in tests])
-    p[first, second] = p[second, first] = found
-    adjusted[first, second] = adjusted[second, first] = holm(found)
+    p_values = np.array([test.p for test in tests])
+    p[first, second] = p[second, first] = p_values
+    adjusted[first, second] = adjusted[second, first] = holm(p_values)
     effect[first, second] = [test.effect for test in tests]
     effect[second, first] = -effect[first, second]
     counts = (~np.isnan(table)).sum(axis=1)

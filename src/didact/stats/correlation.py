@@ -85,13 +85,13 @@ def tau(first: Mapping[str, float] | Sequence[str], second: Mapping[str, float] 
         first: names, best first; or a number for each name, the larger the better.
         second: likewise. Names that stand in only one of the two, or have NaN there, are left out.
     """
-    one, other = _numbers(first), _numbers(second)
-    names = [name for name in one if name in other]
-    a, b = _defined([one[name] for name in names], [other[name] for name in names])
+    left, right = _numbers(first), _numbers(second)
+    names = [name for name in left if name in right]
+    a, b = _defined([left[name] for name in names], [right[name] for name in names])
     if len(a) < 2 or np.ptp(a) == 0 or np.ptp(b) == 0:
         return RankingAgreement(float("nan"), float("nan"), len(a))
-    found = kendalltau(a, b)
-    return RankingAgreement(float(found.statistic), float(found.pvalue), len(a))
+    result = kendalltau(a, b)
+    return RankingAgreement(float(result.statistic), float(result.pvalue), len(a))
 
 
 def _numbers(ranking: Mapping[str, float] | Sequence[str]) -> Mapping[str, float]:

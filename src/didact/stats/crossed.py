@@ -1,7 +1,7 @@
-"""How sure a gain is when both the students and the exam are samples: the paired bootstrap over subsets and items.
+"""How sure a gain is when both students and test items are samples: the paired bootstrap over subsets and items.
 
-Scores come as a matrix (subsets, items): a row for each student (its training subset and seed), a column for each item
-of the exam. A row with a NaN is a student that does not count; it is dropped and counted.
+Scores come as a matrix (subsets, items): a row for each student (its training subset and seed), a column for each test
+item. A row with a NaN is a student that does not count; it is dropped and counted.
 
     >>> import numpy as np
     >>> none = np.array([[0, 1, 0, 0], [1, 0, 0, 0], [0, 1, 0, 1]])
@@ -38,7 +38,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, stdtrit
 from scipy.stats import rankdata
 
-from didact.errors import InputError, ParameterError
+from didact.errors import InputError
+from didact.stats.bootstrap import check_resampling
 from didact.stats.correlation import kendall
 from didact.types import Floats
 
@@ -53,7 +54,7 @@ class Crossed:
 
     Attributes:
         mean: over all cells of the rows that count; for a gain, of the differences. NaN where no row counts.
-        low: lower end; NaN for fewer than two subsets or two items, which say nothing of their spread.
+        low: lower end; NaN for fewer than two subsets or two items, which have no spread.
         high: upper end, likewise.
         p: two-sided, of a mean of zero; at least 1 / (resamples + 1). NaN where there is no interval.
         subsets: rows that count.
@@ -94,10 +95,10 @@ class TauInterval:
 
 def crossed_interval(matrix: ArrayLike, *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0) -> Crossed:
     """Interval of the mean of a matrix (subsets, items)."""
-    _check(level, resamples)
-    given = _matrix(matrix)
-    values = given[np.isfinite(given).all(axis=1)]
-    subsets, items, dropped = *values.shape, len(given) - len(values)
+    check_resampling(level, resamples)
+    scores = _matrix(matrix)
+    values = scores[np.isfinite(scores).all(axis=1)]
+    subsets, items, dropped = *values.shape, len(scores) - len(values)
     nan = float("nan")
     mean = float(values.mean()) if values.size else nan
     if subsets < 2 or items < 2:
@@ -170,19 +171,19 @@ def tau_interval(
     Args:
         table_a: a matrix (subsets, items) for each method; a subset in which any method has a NaN is left out for all.
         table_b: likewise, with subsets and items of its own. Methods that stand in only one table are left out.
-        same_items: whether both have the same exam, in the same order; then its items are resampled for both at once.
+        same_items: whether both have the same items, in the same order; then these are resampled for both at once.
         level: of the interval.
         resamples: how many.
         seed: of the resampling.
     """
-    _check(level, resamples)
+    check_resampling(level, resamples)
     names = [name for name in table_a if name in table_b]
     first, second = _stacked(table_a, names, "first"), _stacked(table_b, names, "second")
     nan = float("nan")
     if len(names) < 2:
         return TauInterval(nan, nan, nan, len(names))
     if same_items and first.shape[2] != second.shape[2]:
-        raise InputError(f"same_items needs the same exam in both tables, got {first.shape[2]} and {second.shape[2]}")
+        raise InputError(f"same_items needs the same items in both tables, got {first.shape[2]} and {second.shape[2]}")
     value = kendall(first.mean(axis=(1, 2)), second.mean(axis=(1, 2))) if first.size and second.size else nan
     if min(*first.shape[1:], *second.shape[1:]) < 2:
         return TauInterval(value, nan, nan, len(names))
@@ -205,47 +206,40 @@ def pearson_values(answers: ArrayLike, truth: ArrayLike) -> Floats:
     """A matrix (subsets, items) whose row means are each student's Pearson correlation with the teacher.
 
     Each cell is the correlation plus the item's influence on it, so the matrix fits ``crossed_gain``: resampling its
-    columns is resampling the items of the correlation, to first order. A student whose answers are all the same has no
-    correlation, and so NaN.
+    columns is resampling the items of the correlation, to first order. A student whose predictions are all the same has
+    no correlation, and so NaN.
 
     Args:
-        answers: (subsets, items) numbers of the students.
-        truth: (items,) numbers of the teacher.
+        answers: numbers that the students predict (subsets, items).
+        truth: numbers of the teacher (items,).
     """
-    given, wanted = _regression(answers, truth)
-    x, y = _standard(given), _standard(wanted)
+    predicted, expected = _regression(answers, truth)
+    x, y = _standard(predicted), _standard(expected)
     rho = (x * y).mean(axis=1, keepdims=True)
     return np.asarray(x * y + rho - rho / 2 * (x**2 + y**2))
 
 
 def rmse_values(answers: ArrayLike, truth: ArrayLike) -> Floats:
     """A matrix (subsets, items) whose row means are each student's root mean square error; see ``pearson_values``."""
-    given, wanted = _regression(answers, truth)
-    squares = (given - wanted) ** 2
+    predicted, expected = _regression(answers, truth)
+    squares = (predicted - expected) ** 2
     mean = squares.mean(axis=1, keepdims=True)
     root = np.sqrt(mean)
     return np.asarray(root + (squares - mean) / np.where(root > 0, 2 * root, 1.0))
 
 
-def _check(level: float, resamples: int) -> None:
-    if not 0 < level < 1:
-        raise ParameterError(f"level must lie between 0 and 1, got {level!r}; 0.95 is usual")
-    if resamples < 1:
-        raise ParameterError(f"resamples must be at least 1, got {resamples!r}; {RESAMPLES} is the default")
-
-
-def _matrix(given: ArrayLike) -> Floats:
-    values = np.asarray(given, dtype=np.float64)
+def _matrix(scores: ArrayLike) -> Floats:
+    values = np.asarray(scores, dtype=np.float64)
     if values.ndim != 2:
         raise InputError(f"scores come as (subsets, items), got an array of shape {values.shape}")
     return values
 
 
 def _regression(answers: ArrayLike, truth: ArrayLike) -> tuple[Floats, Floats]:
-    given, wanted = _matrix(answers), np.asarray(truth, dtype=np.float64).ravel()
-    if given.shape[1] != len(wanted):
-        raise InputError(f"each item needs the teacher's number: {given.shape[1]} items, {len(wanted)} numbers")
-    return given, wanted
+    predicted, expected = _matrix(answers), np.asarray(truth, dtype=np.float64).ravel()
+    if predicted.shape[1] != len(expected):
+        raise InputError(f"each item needs the teacher's number: {predicted.shape[1]} items, {len(expected)} numbers")
+    return predicted, expected
 
 
 def _standard(values: Floats) -> Floats:
@@ -275,7 +269,7 @@ def _counts(n: int, resamples: int, seed: int, stream: int) -> NDArray[np.float3
 
 
 def _deviations(values: Floats, rows: NDArray[np.float32], columns: NDArray[np.float32]) -> Floats:
-    """Resampled means less the mean: formed by the bootstrap, as wide as the analysis of variance says."""
+    """Resampled means less the mean: formed by the bootstrap, scaled to the width of the analysis of variance."""
     subsets, items = values.shape
     mean = values.mean()
     spread = values - mean

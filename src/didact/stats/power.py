@@ -5,8 +5,8 @@
 
 From the mean and the standard deviation of the differences seen so far, the size at which a paired t-test at level
 ``alpha`` finds such a difference with probability ``power``. Wilcoxon's test, which the reports use, needs about 5 %
-more where differences are normal, and fewer where they have long tails. The answer is as rough as the pilot: a mean
-difference that is half as large asks for four times the examples.
+more where differences are normal, and fewer where they have long tails. The number is as rough as the pilot: a mean
+difference that is half as large needs four times the examples.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ def examples_needed(differences: ArrayLike, *, power: float = 0.8, alpha: float 
 
     Returns:
         The number, never fewer than the signed-rank test needs to reach ``alpha`` at all (6 for 0.05); None where the
-        pilot says nothing: fewer than two differences, a mean of zero, or an infinite value.
+        pilot gives no estimate: fewer than two differences, a mean of zero, or an infinite value.
     """
     for name, value in (("power", power), ("alpha", alpha)):
         if not 0 < value < 1:
             raise ParameterError(f"{name} must lie between 0 and 1, got {value!r}")
     if power <= alpha:
         raise ParameterError(f"power must be larger than alpha, got {power!r} and {alpha!r}: chance alone reaches it")
-    given = np.asarray(differences, dtype=np.float64).ravel()
-    given = given[~np.isnan(given)]
-    if len(given) < 2 or not np.isfinite(given).all() or given.mean() == 0:
+    sample = np.asarray(differences, dtype=np.float64).ravel()
+    sample = sample[~np.isnan(sample)]
+    if len(sample) < 2 or not np.isfinite(sample).all() or sample.mean() == 0:
         return None
     fewest = 1 + math.ceil(math.log2(1 / alpha))  # all n of one sign has p = 2^(1 - n)
-    size = abs(float(given.mean())) / max(float(given.std(ddof=1)), 1e-300)  # in standard deviations
+    size = abs(float(sample.mean())) / max(float(sample.std(ddof=1)), 1e-300)  # in standard deviations
     rough = ((ndtri(1 - alpha / 2) + ndtri(power)) / size) ** 2
     if not math.isfinite(rough):
         return None

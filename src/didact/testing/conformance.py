@@ -1,7 +1,7 @@
 """What every registered explainer must pass, as plain functions that third parties can run too.
 
-``CHECKS`` maps a name to a check; ``applicable`` says which checks make sense for a card on a case (a kind of model);
-``check`` runs one and raises AssertionError with what went wrong.
+``CHECKS`` maps a name to a check; ``applicable`` lists the checks that make sense for a card on a case (a kind of
+model); ``check`` runs one and raises AssertionError with what went wrong.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def make_case(case: str, labels: Sequence[str] = ("negative", "positive")) -> Mo
 
 
 def applicable(card: Card, case: str) -> list[str]:
-    """Checks that say something about this card on this case."""
+    """Names of the checks that are meaningful for this card on this case."""
     capabilities = make_case(case).capabilities
     if not card.needs <= capabilities:
         return ["refuses_what_it_cannot"]
@@ -72,27 +72,27 @@ def refuses_what_it_cannot(explainer: Explainer, model: Model) -> None:
 
 def finite_one_per_unit(explainer: Explainer, model: Model) -> None:
     """One finite score per unit, and units that are the source's own words."""
-    for example, found in zip(SAMPLE, explainer.explain(model, list(SAMPLE)), strict=True):
-        assert len(found.scores) == len(found.units) > 0
-        assert np.isfinite(found.array).all()
-        assert all(piece in example.text for piece in found.units.texts)
+    for example, explanation in zip(SAMPLE, explainer.explain(model, list(SAMPLE)), strict=True):
+        assert len(explanation.scores) == len(explanation.units) > 0
+        assert np.isfinite(explanation.array).all()
+        assert all(piece in example.text for piece in explanation.units.texts)
 
 
 def specials_never_scored(explainer: Explainer, model: Model) -> None:
     """No unit covers a special token, and every other token belongs to a unit."""
     assert isinstance(model, NetworkModel)
-    for found in explainer.explain(model, list(SAMPLE)):
-        code = model.reader.encode([found.example])[0]
-        covered = sorted(position for positions in found.units.positions for position in positions)
+    for explanation in explainer.explain(model, list(SAMPLE)):
+        code = model.reader.encode([explanation.example])[0]
+        covered = sorted(position for positions in explanation.units.positions for position in positions)
         assert covered == [i for i, token in enumerate(code.tokens) if token is not None]
 
 
 def batch_of_one_equals_many(explainer: Explainer, model: Model) -> None:
     """What else is in the batch changes nothing."""
     together = explainer.explain(model, list(SAMPLE))
-    for example, found in zip(SAMPLE, together, strict=True):
+    for example, explanation in zip(SAMPLE, together, strict=True):
         (alone,) = explainer.explain(model, [example])
-        np.testing.assert_allclose(alone.array, found.array, rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(alone.array, explanation.array, rtol=1e-3, atol=1e-4)
 
 
 def same_seed_same_scores(explainer: Explainer, model: Model) -> None:
@@ -104,7 +104,7 @@ def same_seed_same_scores(explainer: Explainer, model: Model) -> None:
 def another_seed_differs(explainer: Explainer, model: Model) -> None:
     """The seed is really used: on a text too long to enumerate, another one gives other scores."""
     text = " ".join(TEXTS)
-    other: Any = dataclasses.replace(explainer, seed=123)  # type: ignore[type-var]
+    other: Explainer = dataclasses.replace(explainer, seed=123)  # type: ignore[type-var]
     assert explainer.explain(model, [text])[0].scores != other.explain(model, [text])[0].scores
 
 
@@ -121,7 +121,7 @@ def model_untouched(explainer: Explainer, model: Model) -> None:
 def model_untouched_after_failure(explainer: Explainer, model: Model) -> None:
     """The same when the user's model fails half way."""
     assert isinstance(model, NetworkModel)
-    assert model.capabilities  # tried before the model starts to fail
+    assert model.capabilities  # computed before the model starts to fail
     calls = 0
 
     def fail(*_: object) -> None:
@@ -141,15 +141,15 @@ def model_untouched_after_failure(explainer: Explainer, model: Model) -> None:
 
 def prediction_is_plain(explainer: Explainer, model: Model) -> None:
     """The prediction on the explanation is the model's own."""
-    (found,) = explainer.explain(model, [SAMPLE[0]])
+    (explanation,) = explainer.explain(model, [SAMPLE[0]])
     if isinstance(model, NetworkModel):
         with torch.inference_mode():
             encoded = model.tokenizer(SAMPLE[0].text, return_tensors="pt")
             plain = model.network(**encoded).logits[0].softmax(-1).tolist()
     else:
         plain = keyword_predict([SAMPLE[0].text])[0].tolist()
-    np.testing.assert_allclose(found.prediction.probabilities, plain, atol=1e-6)
-    assert found.target.index == int(np.argmax(plain))
+    np.testing.assert_allclose(explanation.prediction.probabilities, plain, atol=1e-6)
+    assert explanation.target.index == int(np.argmax(plain))
 
 
 def target_by_name_and_index(explainer: Explainer, model: Model) -> None:
@@ -163,7 +163,7 @@ def target_by_name_and_index(explainer: Explainer, model: Model) -> None:
 
 
 def declared_needs_suffice(explainer: Explainer, model: Model) -> None:
-    """It works on a model that shows nothing beyond what the card asks for."""
+    """It works on a model that offers nothing beyond what the card needs."""
     (full,) = explainer.explain(model, [SAMPLE[0]])
     (narrow,) = explainer.explain(_Narrow(model, explainer.card.needs), [SAMPLE[0]])
     np.testing.assert_allclose(full.array, narrow.array, rtol=1e-5, atol=1e-6)
@@ -171,57 +171,57 @@ def declared_needs_suffice(explainer: Explainer, model: Model) -> None:
 
 def metered_equals_declared(explainer: Explainer, model: Model) -> None:
     """Forwards and backwards counted by the meter are those the method declares."""
-    assert model.capabilities is not None  # trying what the model can is not part of explaining
+    assert model.capabilities is not None  # probing the model's capabilities is not part of explaining
     with metered() as meter:
-        found = explainer.explain(model, list(SAMPLE))
-    declared = [explainer.cost(explanation.units) for explanation in found]
+        explanations = explainer.explain(model, list(SAMPLE))
+    declared = [explainer.cost(explanation.units) for explanation in explanations]
     assert meter.forwards == sum(cost.forwards for cost in declared)
     assert meter.backwards == sum(cost.backwards for cost in declared)
-    assert [(e.cost.forwards, e.cost.backwards) for e in found] == [(c.forwards, c.backwards) for c in declared]
+    assert [(e.cost.forwards, e.cost.backwards) for e in explanations] == [(c.forwards, c.backwards) for c in declared]
 
 
 def json_round_trip(explainer: Explainer, model: Model) -> None:
     """Nothing is lost through JSON."""
-    (found,) = explainer.explain(model, [SAMPLE[1]])
-    assert Explanation.from_json(found.to_json()) == found
+    (explanation,) = explainer.explain(model, [SAMPLE[1]])
+    assert Explanation.from_json(explanation.to_json()) == explanation
 
 
 def pairs(explainer: Explainer, model: Model) -> None:
     """A pair is explained in both its texts."""
     assert isinstance(model, NetworkModel)
     both = load_model((model.network, model.tokenizer), inputs="pair")
-    (found,) = explainer.explain(both, [Example(TEXTS[0], TEXTS[1], rationale=(Span(8, 17), Span(12, 16, 1)))])
-    assert {span.field for span in found.units.spans} == {0, 1}
-    assert len(found.scores) == len(found.units)
+    (explanation,) = explainer.explain(both, [Example(TEXTS[0], TEXTS[1], rationale=(Span(8, 17), Span(12, 16, 1)))])
+    assert {span.field for span in explanation.units.spans} == {0, 1}
+    assert len(explanation.scores) == len(explanation.units)
 
 
 def regression(explainer: Explainer, model: Model) -> None:
     """A one-output model is explained on its output."""
     assert isinstance(model, NetworkModel)
-    (found,) = explainer.explain(make_case(model.network.config.model_type, ["score"]), [SAMPLE[0]])
-    assert found.prediction.is_regression
-    assert found.target.label == "score"
-    assert np.isfinite(found.array).all()
+    (explanation,) = explainer.explain(make_case(model.network.config.model_type, ["score"]), [SAMPLE[0]])
+    assert explanation.prediction.is_regression
+    assert explanation.target.label == "score"
+    assert np.isfinite(explanation.array).all()
 
 
 def completeness(explainer: Explainer, model: Model) -> None:
     """Scores add up to the difference between the target and its base value."""
-    for found in explainer.explain(model, list(SAMPLE)):
-        gap = found.prediction.value(found.target) - found.details["base_value"]
-        assert abs(float(found.array.sum()) - gap) <= explainer.card.tolerance * (1 + abs(gap))
+    for explanation in explainer.explain(model, list(SAMPLE)):
+        gap = explanation.prediction.value(explanation.target) - explanation.details["base_value"]
+        assert abs(float(explanation.array.sum()) - gap) <= explainer.card.tolerance * (1 + abs(gap))
 
 
 def dummy(explainer: Explainer, model: Model) -> None:
     """Words the black box does not read get nothing."""
-    (found,) = explainer.explain(model, ["a dull old film"])
-    scores = dict(zip(found.units.texts, found.scores, strict=True))
+    (explanation,) = explainer.explain(model, ["a dull old film"])
+    scores = dict(zip(explanation.units.texts, explanation.scores, strict=True))
     assert abs(scores["old"]) < 1e-8 < abs(scores["dull"])
 
 
 def symmetry(explainer: Explainer, model: Model) -> None:
     """Two occurrences of one word that count the same get the same score."""
-    (found,) = explainer.explain(model, ["good food, good wine"])
-    scores = [s for text, s in zip(found.units.texts, found.scores, strict=True) if text == "good"]
+    (explanation,) = explainer.explain(model, ["good food, good wine"])
+    scores = [s for text, s in zip(explanation.units.texts, explanation.scores, strict=True) if text == "good"]
     assert abs(scores[0] - scores[1]) < 1e-8 < abs(scores[0])
 
 
@@ -282,7 +282,7 @@ class _Narrow:
 
     def __getattr__(self, name: str) -> Any:
         if name not in self._shown:
-            raise AssertionError(f"the method used {name!r}, which its card does not ask for")
+            raise AssertionError(f"the method used {name!r}, which its card does not declare as a need")
         return getattr(self._model, name)
 
 

@@ -1,6 +1,6 @@
 """What every registered metric must pass, as plain functions that third parties can run too.
 
-``CHECKS`` maps a name to a check; ``applicable`` says which checks make sense for a card on a case (a kind of
+``CHECKS`` maps a name to a check; ``applicable`` lists the checks that make sense for a card on a case (a kind of
 evidence); ``check`` runs one and raises AssertionError with what went wrong. A third party's test file::
 
     import pytest
@@ -19,7 +19,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -68,9 +68,9 @@ def make_evidence(case: str) -> Evidence:
     level: Level = "token" if case == "tokens" else "word"
 
     def random(seed: int, seconds: float) -> list[Explanation]:
-        found = Random(seed=seed, level=level).explain(model, examples)
+        explanations = Random(seed=seed, level=level).explain(model, examples)
         cost = Cost(forwards=10 * (seed + 1), backwards=seed, evaluated=10, seconds=seconds)
-        return [replace(explanation, cost=cost) for explanation in found]
+        return [replace(explanation, cost=cost) for explanation in explanations]
 
     return Evidence(
         explanations=random(0, 0.25),
@@ -83,7 +83,7 @@ def make_evidence(case: str) -> Evidence:
 
 
 def applicable(card: MetricCard, case: str) -> list[str]:
-    """Checks that say something about this card on this case."""
+    """Names of the checks that are meaningful for this card on this case."""
     if case == "regression":
         return ["regression_or_refusal"]
     skipped = {"regression_or_refusal"}
@@ -106,7 +106,7 @@ def check(name: str, metric: BaseMetric, case: str = "words") -> None:
 
 
 def card_is_complete(metric: BaseMetric, evidence: Evidence) -> None:
-    """The card says all there is to say, in words that are known."""
+    """The card is complete, and its values are those that the library knows."""
     card = metric.card
     assert card.name.isidentifier(), card.name
     assert card.name == card.name.lower(), card.name
@@ -167,7 +167,7 @@ def chunks_change_nothing(metric: BaseMetric, evidence: Evidence) -> None:
 
 
 def invariance(metric: BaseMetric, evidence: Evidence) -> None:
-    """The scores may be changed in the ways that the card says do not matter."""
+    """The scores may be changed in the ways that the card declares irrelevant."""
     plain = metric.measure(evidence)
     for kind in _HELD[metric.card.invariant]:
         _assert_same(metric.measure(_mapped(evidence, _MAPS[kind])), plain)
@@ -191,9 +191,9 @@ def model_untouched(metric: BaseMetric, evidence: Evidence) -> None:
 
 def missing_needs_are_named(metric: BaseMetric, evidence: Evidence) -> None:
     """Without what the card needs there is an error that names the metric, and no number."""
-    bare: dict[str, Any] = {"model": None, "explainer": None, "repeats": (), "others": {}, "surrogate": None}
+    bare = Evidence(evidence.explanations)
     for need in metric.card.needs - {"corpus"}:
-        less = _unmarked(evidence) if need == "rationale" else replace(evidence, **{need: bare[need]})
+        less = _unmarked(evidence) if need == "rationale" else replace(evidence, **{need: getattr(bare, need)})
         with pytest.raises(InputError, match=metric.card.name):
             metric.measure(less)
 
@@ -239,14 +239,14 @@ def _model(case: str) -> Model:
 def _examples(kind: str) -> list[Example]:
     """Texts, or pairs of them, of which the second and third word (and in a pair the first word) are the rationale."""
     texts = (*TEXTS, *_MORE)
-    found = []
+    examples = []
     for number, text in enumerate(texts):
         pair = texts[(number + 1) % len(texts)] if kind == "pairs" else None
         words = word_spans(text)
         rationale = (Span(words[1].start, words[2].end), *(word_spans(pair, 1)[:1] if pair is not None else ()))
         annotators = (rationale, (words[0],)) if number == 0 else ()
-        found.append(Example(text, pair, rationale=rationale, id=f"text {number}", annotators=annotators))
-    return found
+        examples.append(Example(text, pair, rationale=rationale, id=f"text {number}", annotators=annotators))
+    return examples
 
 
 def _only(evidence: Evidence, numbers: Sequence[int]) -> Evidence:
@@ -262,7 +262,7 @@ def _mapped(evidence: Evidence, change: Callable[[float], float]) -> Evidence:
     """All scores changed."""
 
     def changed(explanations: Sequence[Explanation]) -> list[Explanation]:
-        return [replace(one, scores=tuple(map(change, one.scores))) for one in explanations]
+        return [replace(explanation, scores=tuple(map(change, explanation.scores))) for explanation in explanations]
 
     return _each(evidence, changed)
 
@@ -271,9 +271,9 @@ def _unmarked(evidence: Evidence) -> Evidence:
     """The evidence without rationales."""
 
     def without(explanations: Sequence[Explanation]) -> list[Explanation]:
-        bare = [replace(one.example, rationale=None, annotators=()) for one in explanations]
+        bare = [replace(each.example, rationale=None, annotators=()) for each in explanations]
         pairs = zip(explanations, bare, strict=True)
-        return [replace(one, units=replace(one.units, example=example)) for one, example in pairs]
+        return [replace(each, units=replace(each.units, example=example)) for each, example in pairs]
 
     return _each(evidence, without)
 
@@ -292,11 +292,12 @@ def _written(evidence: Evidence) -> list[str]:
     return [explanation.to_json() for explanations in lists for explanation in explanations]
 
 
-def _assert_same(found: Sequence[Grade], expected: Sequence[Grade], *, exact: bool = False) -> None:
+def _assert_same(actual: Sequence[Grade], expected: Sequence[Grade], *, exact: bool = False) -> None:
     """Values and parts are equal, up to what another batch may round differently."""
-    assert len(found) == len(expected)
+    assert len(actual) == len(expected)
     rtol, atol = (0.0, 0.0) if exact else (1e-4, 1e-5)
-    for one, other in zip(found, expected, strict=True):
-        assert one.parts.keys() == other.parts.keys()
-        pairs = np.array([[one.value, other.value], *([one.parts[name], other.parts[name]] for name in one.parts)])
+    for grade, other in zip(actual, expected, strict=True):
+        assert grade.parts.keys() == other.parts.keys()
+        parts = ([grade.parts[name], other.parts[name]] for name in grade.parts)
+        pairs = np.array([[grade.value, other.value], *parts])
         np.testing.assert_allclose(pairs[:, 0], pairs[:, 1], rtol=rtol, atol=atol)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -27,8 +26,9 @@ TEXTS = (
 )
 """What the tiny tokenizers are trained on; longer words of other texts split into pieces."""
 
-_COMMON = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
-_SIZES: dict[str, dict[str, Any]] = {
+_Sizes = dict[str, object]
+_COMMON: _Sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+_SIZES: dict[str, _Sizes] = {
     "bert": _COMMON,
     "roberta": _COMMON | {"max_position_embeddings": 130, "type_vocab_size": 1},
     "xlm-roberta": _COMMON | {"max_position_embeddings": 130, "type_vocab_size": 1},
@@ -146,7 +146,7 @@ def _unigram(special: list[str]) -> Tokenizer:
     return _train(tokenizer, trainer)
 
 
-def _train(tokenizer: Tokenizer, trainer: Any) -> Tokenizer:
+def _train(tokenizer: Tokenizer, trainer: trainers.Trainer) -> Tokenizer:
     train: Callable[..., None] = tokenizer.train_from_iterator
     train(TEXTS * 3, trainer)
     return tokenizer

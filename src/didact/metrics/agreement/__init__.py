@@ -1,1 +1,1 @@
-"""Whether explainers say the same."""
+"""Whether explainers agree with each other."""

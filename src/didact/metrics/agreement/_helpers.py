@@ -30,8 +30,8 @@ def with_each_other(
                 "explain the same texts with both"
             )
 
-    def value(one: Explanation, other: Explanation) -> float:
-        a, b = shared_scores(one, other)
+    def value(first: Explanation, second: Explanation) -> float:
+        a, b = shared_scores(first, second)
         return compare(np.abs(a), np.abs(b)) if magnitude else compare(a, b)
 
     grades = []

@@ -28,15 +28,15 @@ from didact.types import Grade, MetricCard
 class RankAgreement(BaseMetric):
     """Mean over the other explainers of the rank correlation between the words' scores.
 
-    Two explainers that both tie all words agree (1); one that ties all of them and one that does not have nothing to do
-    with each other (0). The parts are the values for each other explainer.
+    Two explainers that both tie all words agree (1); one that ties all of them and one that does not are
+    unrelated (0). The parts are the values for each other explainer.
 
     Args:
         coefficient: "spearman" or "kendall" (τ-b).
         magnitude: compare absolute scores, as is fair where one explainer's scores have a sign and another's have not.
 
     Example:
-        >>> RankAgreement().measure(Evidence(found, others={"lime": by_lime}))  # doctest: +SKIP
+        >>> RankAgreement().measure(Evidence(explanations, others={"lime": by_lime}))  # doctest: +SKIP
     """
 
     coefficient: Coefficient = "spearman"

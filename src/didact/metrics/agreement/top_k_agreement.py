@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from didact.errors import ParameterError
 from didact.metrics._words import overlap, top, top_size
 from didact.metrics.agreement._helpers import with_each_other
 from didact.metrics.base import BaseMetric, register
 from didact.protocols import Evidence
-from didact.settings import at_least
+from didact.settings import at_least, check_share
 from didact.types import Floats, Grade, MetricCard
 
 
@@ -38,7 +37,7 @@ class TopKAgreement(BaseMetric):
         magnitude: compare absolute scores, as is fair where one explainer's scores have a sign and another's have not.
 
     Example:
-        >>> TopKAgreement(k=5).measure(Evidence(found, others={"lime": by_lime}))  # doctest: +SKIP
+        >>> TopKAgreement(k=5).measure(Evidence(explanations, others={"lime": by_lime}))  # doctest: +SKIP
     """
 
     share: float = 0.1
@@ -46,8 +45,7 @@ class TopKAgreement(BaseMetric):
     magnitude: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 < self.share <= 1:
-            raise ParameterError(f"share of {self.card.name} must be above 0 and at most 1, got {self.share!r}")
+        check_share(self, "share")
         if self.k is not None:
             at_least(self, k=1)
 
@@ -55,6 +53,6 @@ class TopKAgreement(BaseMetric):
         """Compare with every other explainer."""
         return with_each_other(self.card.name, evidence, self.magnitude, self._compare)
 
-    def _compare(self, one: Floats, other: Floats) -> float:
-        size = min(self.k, len(one)) if self.k is not None else top_size(len(one), self.share)
-        return overlap(top(one, size), top(other, size)) / size if size else float("nan")
+    def _compare(self, first: Floats, second: Floats) -> float:
+        size = min(self.k, len(first)) if self.k is not None else top_size(len(first), self.share)
+        return overlap(top(first, size), top(second, size)) / size if size else float("nan")

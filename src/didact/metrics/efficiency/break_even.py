@@ -1,4 +1,4 @@
-"""Break-even: after how many explanations a trained explainer has earned its training."""
+"""Break-even: after how many explanations a trained explainer has repaid its training."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ class BreakEven(BaseMetric):
     case. Where other explainers are given, there is a part for each, as if it were the slow one.
 
     Args:
-        training_seconds: what training took, the labels of a teacher included; 0 for an explainer without training.
+        training_seconds: what training took, its reference explanations included; 0 for an explainer without
+            training.
         slow_seconds: what one explanation of the slower explainer takes.
 
     Example:
-        >>> BreakEven(training_seconds=3600, slow_seconds=2.5).measure(Evidence(found))  # doctest: +SKIP
+        >>> BreakEven(training_seconds=3600, slow_seconds=2.5).measure(Evidence(explanations))  # doctest: +SKIP
     """
 
     training_seconds: float = 0.0

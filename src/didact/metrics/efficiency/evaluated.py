@@ -24,7 +24,7 @@ class Evaluated(BaseMetric):
     """At most ``forwards``; NaN where it was not measured. Texts explained in one call share its count by their cost.
 
     Example:
-        >>> Evaluated().measure(Evidence(found))  # doctest: +SKIP
+        >>> Evaluated().measure(Evidence(explanations))  # doctest: +SKIP
     """
 
     def grade(self, evidence: Evidence) -> list[Grade]:

@@ -1,4 +1,4 @@
-"""Forwards: evaluations of the model that an explanation asked for."""
+"""Forwards: evaluations of the model that an explanation requested."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from didact.types import Grade, MetricCard
     MetricCard(
         name="forwards",
         family="efficiency",
-        summary="Evaluations of the model asked for, with how many of them were differentiated.",
+        summary="Evaluations of the model requested, with how many of them were differentiated.",
         reference="our own",
         higher_is_better=False,
         low=0.0,
@@ -27,7 +27,7 @@ class Forwards(BaseMetric):
     variant once, ``seconds`` is what it took here.
 
     Example:
-        >>> Forwards().measure(Evidence(found))  # doctest: +SKIP
+        >>> Forwards().measure(Evidence(explanations))  # doctest: +SKIP
     """
 
     def grade(self, evidence: Evidence) -> list[Grade]:

@@ -27,7 +27,7 @@ class Seconds(BaseMetric):
     NaN where it was not measured.
 
     Example:
-        >>> Seconds().measure(Evidence(found))  # doctest: +SKIP
+        >>> Seconds().measure(Evidence(explanations))  # doctest: +SKIP
     """
 
     def grade(self, evidence: Evidence) -> list[Grade]:

@@ -1,1 +1,1 @@
-"""Whether the units an explanation puts first are those that the model's answer hangs on."""
+"""Whether the units an explanation puts first are those that the model's prediction depends on."""

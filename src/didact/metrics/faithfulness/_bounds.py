@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from didact.metrics.faithfulness._erasure import Bools, ask, whole
+from didact.metrics.faithfulness._erasure import Bools, score_variants, whole
 from didact.protocols import Model
 from didact.types import Explanation, Floats
 
@@ -17,19 +17,20 @@ Bounds = tuple[float, float]
 def exact_bounds(model: Model, explanations: Sequence[Explanation], absence: str) -> list[Bounds]:
     """Bounds over all orders, from the values of all subsets."""
     taken = [_subsets(len(explanation.units)) for explanation in explanations]
-    found = ask(model, explanations, [~sets for sets in taken], absence)
-    return [_over_paths(whole(one) - values) for one, values in zip(explanations, found, strict=True)]
+    outputs = score_variants(model, explanations, [~sets for sets in taken], absence)
+    return [_over_paths(whole(explanation) - values) for explanation, values in zip(explanations, outputs, strict=True)]
 
 
 def beam_bounds(model: Model, explanations: Sequence[Explanation], absence: str, beam: int) -> list[Bounds]:
     """Bounds over the orders that two beam searches meet; all texts take a step together."""
-    searches = [[_Beam(len(one.units), beam, sign) for sign in (-1.0, 1.0)] for one in explanations]
-    for step in range(max((len(one.units) for one in explanations), default=0)):
-        busy = [i for i, one in enumerate(explanations) if step < len(one.units)]
+    searches = [[_Beam(len(explanation.units), beam, sign) for sign in (-1.0, 1.0)] for explanation in explanations]
+    for step in range(max((len(explanation.units) for explanation in explanations), default=0)):
+        busy = [i for i, explanation in enumerate(explanations) if step < len(explanation.units)]
         nexts = [np.concatenate([search.candidates() for search in searches[i]]) for i in busy]
         texts = [explanations[i] for i in busy]
-        for i, one, values in zip(busy, texts, ask(model, texts, [~taken for taken in nexts], absence), strict=True):
-            falls = whole(one) - values
+        outputs = score_variants(model, texts, [~taken for taken in nexts], absence)
+        for i, explanation, values in zip(busy, texts, outputs, strict=True):
+            falls = whole(explanation) - values
             low, high = searches[i]
             low.choose(falls[: low.size])
             high.choose(falls[low.size :])
@@ -81,7 +82,7 @@ class _Beam:
 
 
 def _subsets(n: int) -> Bools:
-    """All subsets of n units, the number of a row telling which units are in it: (2^n, n)."""
+    """All subsets of n units, the bits of a row's number being the units in it: (2^n, n)."""
     masks: Bools = (np.arange(1 << n)[:, None] >> np.arange(n)) & 1 == 1
     return masks
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from didact.metrics.base import BaseMetric
-from didact.metrics.faithfulness._erasure import Bools, ask, first, model_of, ranking
+from didact.metrics.faithfulness._erasure import Bools, first, model_of, ranking, score_variants
 from didact.ops.masking import Absence
 from didact.protocols import Evidence
 from didact.settings import at_least
@@ -39,8 +39,8 @@ class CurveMetric(BaseMetric):
         """Area and points of the curve over all variants, which are given by numbers of units."""
         counts = [self._counts(len(explanation.units)) for explanation in evidence.explanations]
         keep = [variants(*pair) for pair in zip(evidence.explanations, counts, strict=True)]
-        found = ask(model_of(evidence), evidence.explanations, keep, self.absence)
-        return [self._grade(np.array(at) / at[-1], values) for at, values in zip(counts, found, strict=True)]
+        outputs = score_variants(model_of(evidence), evidence.explanations, keep, self.absence)
+        return [self._grade(np.array(at) / at[-1], values) for at, values in zip(counts, outputs, strict=True)]
 
     def _counts(self, n: int) -> list[int]:
         return sorted({(2 * n * step + self.steps) // (2 * self.steps) for step in range(self.steps + 1)})

@@ -1,4 +1,4 @@
-"""What the faithfulness metrics share: which units come first, how many of them, and asking the model without them."""
+"""What the faithfulness metrics share: which units come first, how many, and the model's outputs without them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def first(order: Ints, counts: Sequence[int]) -> Bools:
     return place < np.array(counts, dtype=np.int64)[:, None]
 
 
-def ask(
+def score_variants(
     model: Model,
     explanations: Sequence[Explanation],
     keep: Sequence[Keep],
@@ -91,14 +91,15 @@ def ask(
     targets = [dataclasses.replace(explanation.target, scale=scale) for explanation in explanations]
     changed = [~masks.all(axis=1) for masks in keep]
     busy = [number for number, rows in enumerate(changed) if rows.any()]
-    found = [np.full(len(masks), whole(one, scale)) for one, masks in zip(explanations, keep, strict=True)]
+    pairs = zip(explanations, keep, strict=True)
+    outputs = [np.full(len(masks), whole(explanation, scale)) for explanation, masks in pairs]
     if busy:
         units = [explanations[i].units for i in busy]
         rows = [keep[i][changed[i]] for i in busy]
         values = model.score(units, [targets[i] for i in busy], rows, settled(model, absence))
         for i, value in zip(busy, values, strict=True):
-            found[i][changed[i]] = value
-    return found
+            outputs[i][changed[i]] = value
+    return outputs
 
 
 def whole(explanation: Explanation, scale: Scale = "probability") -> float:

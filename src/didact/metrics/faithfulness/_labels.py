@@ -1,4 +1,4 @@
-"""Asking the model for all labels at once, where one label's number is not enough."""
+"""The outputs of all labels at once, where one label's number is not enough."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from didact.protocols import Model
 from didact.types import Explanation, Floats, Keep, Scale, Target
 
 
-def ask_all(model: Model, explanations: Sequence[Explanation], keep: Sequence[Keep], absence: str) -> list[Floats]:
+def score_all_labels(
+    model: Model, explanations: Sequence[Explanation], keep: Sequence[Keep], absence: str
+) -> list[Floats]:
     """Outputs (variants, labels) of every text, in one call that evaluates each variant once per label.
 
-    Outputs are logits, or log-probabilities where the model shows no logits.
+    Outputs are logits, or log-probabilities where the model has no logits.
     """
     scale: Scale = "logit" if "logit" in model.scales else "log_probability"
     targets = [Target(number, label, scale) for number, label in enumerate(model.labels)]

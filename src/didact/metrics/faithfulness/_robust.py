@@ -1,4 +1,4 @@
-"""Judging by a surrogate that has learnt to read texts with a few units missing; no more than that is taken out."""
+"""Grading with a surrogate that was trained on texts with a few units missing; no more than that is taken out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from didact.errors import InputError, ParameterError
+from didact.errors import InputError
 from didact.metrics.base import BaseMetric
 from didact.metrics.faithfulness._erasure import (
     ERASER_PERCENTS,
@@ -22,7 +22,7 @@ from didact.metrics.faithfulness._erasure import (
 )
 from didact.ops.masking import Absence
 from didact.protocols import Evidence
-from didact.settings import at_least
+from didact.settings import at_least, check_share
 from didact.types import Explanation, Floats, Grade
 
 Part = Callable[[Bools], Bools]
@@ -57,22 +57,19 @@ class Robust(BaseMetric):
         check_percents(self)
         at_least(self, samples=1)
         Absence.parse(self.absence)
-        for name in ("fraction", "share"):
-            if not 0 < getattr(self, name) <= 1:
-                raise ParameterError(
-                    f"{name} of {self.card.name} must be above 0 and at most 1, got {getattr(self, name)!r}"
-                )
+        check_share(self, "fraction", "share")
 
     def falls(self, evidence: Evidence, part: Part) -> list[Grade]:
         """Mean fall of the surrogate's probability over the draws, for each percent."""
         if evidence.surrogate is None:
             raise InputError(f"{self.card.name} needs a surrogate; make one with didact.models.surrogate")
-        keep = [np.concatenate([_everything(one), self._draws(one, part)]) for one in evidence.explanations]
-        targets = [dataclasses.replace(one.target, scale="probability") for one in evidence.explanations]
-        units = [one.units for one in evidence.explanations]
+        explanations = evidence.explanations
+        keep = [np.concatenate([_everything(each), self._draws(each, part)]) for each in explanations]
+        targets = [dataclasses.replace(each.target, scale="probability") for each in explanations]
+        units = [each.units for each in explanations]
         absence = settled(evidence.surrogate, self.absence)
-        found = evidence.surrogate.score(units, targets, keep, absence)
-        return [self._grade(values) for values in found]
+        outputs = evidence.surrogate.score(units, targets, keep, absence)
+        return [self._grade(values) for values in outputs]
 
     def _draws(self, explanation: Explanation, part: Part) -> Bools:
         """Keep masks, the draws of the first percent first: (percents * samples, units)."""

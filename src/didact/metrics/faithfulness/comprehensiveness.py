@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from didact.metrics.base import register
-from didact.metrics.faithfulness._erasure import Erasure, ask, model_of, named, whole
+from didact.metrics.faithfulness._erasure import Erasure, model_of, named, score_variants, whole
 from didact.protocols import Evidence
 from didact.types import Grade, MetricCard
 
@@ -32,7 +32,7 @@ class Comprehensiveness(Erasure):
     on the card does not hold.
 
     Deleting makes texts that the model may never have seen: put ``robust_comprehensiveness`` beside it. ``sufficiency``
-    asks the opposite question.
+    measures the opposite.
 
     Args:
         percents: how much of the text is taken out.
@@ -47,6 +47,7 @@ class Comprehensiveness(Erasure):
     def grade(self, evidence: Evidence) -> list[Grade]:
         """One row per text and percent."""
         keep = [~self.selections(explanation) for explanation in evidence.explanations]
-        found = ask(model_of(evidence), evidence.explanations, keep, self.absence)
-        falls = [whole(explanation) - values for explanation, values in zip(evidence.explanations, found, strict=True)]
+        outputs = score_variants(model_of(evidence), evidence.explanations, keep, self.absence)
+        pairs = zip(evidence.explanations, outputs, strict=True)
+        falls = [whole(explanation) - values for explanation, values in pairs]
         return [Grade(float(fall.mean()), named(self.percents, fall)) for fall in falls]

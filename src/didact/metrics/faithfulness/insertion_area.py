@@ -24,7 +24,7 @@ from didact.types import Grade, MetricCard
 )
 @dataclass(frozen=True, kw_only=True)
 class InsertionArea(CurveMetric):
-    """Area under p against the share of units that are there; large where few units bring the answer back.
+    """Area under p against the share of units that are there; large where few units bring the prediction back.
 
     The area is exact for the curve through the evaluated points (trapezoids). The parts are the curve itself at the
     shares 0, 1/steps, ..., 1. For a regression p is the output itself, and the range on the card does not hold.

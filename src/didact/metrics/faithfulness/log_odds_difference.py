@@ -8,7 +8,7 @@ import numpy as np
 
 from didact.metrics.base import register
 from didact.metrics.faithfulness._erasure import Erasure, model_of, named, need_classes
-from didact.metrics.faithfulness._labels import ask_all
+from didact.metrics.faithfulness._labels import score_all_labels
 from didact.protocols import Evidence
 from didact.settings import at_least
 from didact.types import Explanation, Floats, Grade, MetricCard, Prediction
@@ -30,7 +30,7 @@ class LogOddsDifference(Erasure):
 
     High where the units that speak for the label carry it. The log-odds are computed from the outputs of all labels,
     the label's own against the others together, so that a probability that rounds to 1 still has the log-odds it
-    should; they are held to plus and minus ``limit``, for functions that answer exactly 0 or 1. Where labels do not
+    should; they are held to plus and minus ``limit``, for functions that return exactly 0 or 1. Where labels do not
     exclude each other, the log-odds of a label are its logit. Texts of which all units are selected count like others.
 
     It costs one row per text, percent and label. ``log_probability_drop``, which AML calls "log-odds", is another
@@ -40,7 +40,7 @@ class LogOddsDifference(Erasure):
         percents: how much of the text is masked.
         rounding: "ceil" masks at least one unit; under "floor" the value is 0 where none is.
         absence: how an absent unit is shown; "mask" means the model's default where it has no mask token.
-        limit: largest log-odds that are believed.
+        limit: largest size of the log-odds.
 
     Example:
         >>> from didact.protocols import Evidence
@@ -59,9 +59,9 @@ class LogOddsDifference(Erasure):
         """One row per text, percent and label."""
         need_classes(self.card.name, evidence.explanations)
         keep = [~self.selections(explanation) for explanation in evidence.explanations]
-        found = ask_all(model_of(evidence), evidence.explanations, keep, self.absence)
+        scored = score_all_labels(model_of(evidence), evidence.explanations, keep, self.absence)
         grades = []
-        for explanation, masks, outputs in zip(evidence.explanations, keep, found, strict=True):
+        for explanation, masks, outputs in zip(evidence.explanations, keep, scored, strict=True):
             plain = self._log_odds(explanation, np.array([explanation.prediction.outputs]))
             falls = plain - self._log_odds(explanation, outputs)
             falls[masks.all(axis=1)] = 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from didact.metrics.base import register
-from didact.metrics.faithfulness._erasure import Erasure, ask, model_of, named, need_classes, whole
+from didact.metrics.faithfulness._erasure import Erasure, model_of, named, need_classes, score_variants, whole
 from didact.protocols import Evidence
 from didact.types import Grade, MetricCard
 
@@ -45,9 +45,9 @@ class LogProbabilityDrop(Erasure):
         """One row per text and percent."""
         need_classes(self.card.name, evidence.explanations)
         keep = [~self.selections(explanation) for explanation in evidence.explanations]
-        found = ask(model_of(evidence), evidence.explanations, keep, self.absence, "log_probability")
+        outputs = score_variants(model_of(evidence), evidence.explanations, keep, self.absence, "log_probability")
         grades = []
-        for explanation, values in zip(evidence.explanations, found, strict=True):
+        for explanation, values in zip(evidence.explanations, outputs, strict=True):
             changes = values - whole(explanation, "log_probability")
             grades.append(Grade(float(changes.mean()), named(self.percents, changes)))
         return grades

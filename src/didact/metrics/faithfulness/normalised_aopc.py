@@ -10,7 +10,7 @@ import numpy as np
 
 from didact.metrics.base import BaseMetric, register
 from didact.metrics.faithfulness._bounds import Bounds, beam_bounds, exact_bounds
-from didact.metrics.faithfulness._erasure import ask, first, model_of, ranking, settled, whole
+from didact.metrics.faithfulness._erasure import first, model_of, ranking, score_variants, settled, whole
 from didact.ops.masking import Absence
 from didact.protocols import Evidence, Model
 from didact.settings import at_least
@@ -71,20 +71,20 @@ class NormalisedAopc(BaseMetric):
     def grade(self, evidence: Evidence) -> list[Grade]:
         """The two orders of each explanation in one call; then the bounds that are not known yet."""
         model, grades = model_of(evidence), [Grade(NAN)] * len(evidence.explanations)
-        chosen = [i for i, one in enumerate(evidence.explanations) if len(one.units) <= self.longest]
+        chosen = [i for i, explanation in enumerate(evidence.explanations) if len(explanation.units) <= self.longest]
         explanations = [evidence.explanations[i] for i in chosen]
-        found = ask(model, explanations, [_both_ways(one) for one in explanations], self.absence)
+        outputs = score_variants(model, explanations, list(map(_both_ways, explanations)), self.absence)
         bounds = self._bounds(model, explanations)
-        for i, one, values, bound in zip(chosen, explanations, found, bounds, strict=True):
-            grades[i] = _placed(whole(one) - values, bound)
+        for i, explanation, values, bound in zip(chosen, explanations, outputs, bounds, strict=True):
+            grades[i] = _placed(whole(explanation) - values, bound)
         return grades
 
     def _bounds(self, model: Model, explanations: Sequence[Explanation]) -> list[Bounds]:
         known = _KNOWN.setdefault(model, {})
         keys = [self._key(model, explanation) for explanation in explanations]
-        new = {key: one for key, one in zip(keys, explanations, strict=True) if key not in known}
-        short = {key: one for key, one in new.items() if len(one.units) <= self.exact_units}
-        long = {key: one for key, one in new.items() if key not in short}
+        new = {key: explanation for key, explanation in zip(keys, explanations, strict=True) if key not in known}
+        short = {key: explanation for key, explanation in new.items() if len(explanation.units) <= self.exact_units}
+        long = {key: explanation for key, explanation in new.items() if key not in short}
         known.update(zip(short, exact_bounds(model, list(short.values()), self.absence), strict=True))
         known.update(zip(long, beam_bounds(model, list(long.values()), self.absence, self.beam), strict=True))
         return [known[key] for key in keys]
@@ -106,7 +106,7 @@ def _placed(falls: Floats, bound: Bounds) -> Grade:
     worst, best = bound
     down, up = (float(half.mean()) for half in np.split(falls, 2))
     parts = {"aopc": down, "worst": worst, "best": best}
-    if best - worst < 1e-6:  # less than single precision tells apart
+    if best - worst < 1e-6:  # below the resolution of single precision
         return Grade(NAN, {"sufficiency": NAN, **parts})
     places = np.clip((np.array([down, up]) - worst) / (best - worst), 0, 1)
     return Grade(float(places[0]), {"sufficiency": float(places[1]), **parts})

@@ -1,4 +1,4 @@
-"""Prediction agreement (L2E): whether the top units alone bring the same answer."""
+"""Prediction agreement (L2E): whether the top units alone give the same prediction."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from didact.metrics.base import register
 from didact.metrics.faithfulness._erasure import Erasure, model_of, named, need_classes
-from didact.metrics.faithfulness._labels import ask_all
+from didact.metrics.faithfulness._labels import score_all_labels
 from didact.protocols import Evidence
 from didact.types import Grade, MetricCard
 
@@ -32,8 +32,8 @@ class PredictionAgreement(Erasure):
     With several percents, the mean over them. Every explanation is judged by itself: a random one that agrees half of
     the time scores a half. A text of which all units are selected agrees by definition, and counts.
 
-    It costs one row per text, percent and label. ``sufficiency`` says by how much the probability changes where this
-    says only whether the label does.
+    It costs one row per text, percent and label. ``sufficiency`` measures by how much the probability changes where
+    this checks only whether the label does.
 
     Args:
         percents: how much of the text is left.
@@ -52,9 +52,9 @@ class PredictionAgreement(Erasure):
         """One row per text, percent and label."""
         need_classes(self.card.name, evidence.explanations)
         keep = [self.selections(explanation) for explanation in evidence.explanations]
-        found = ask_all(model_of(evidence), evidence.explanations, keep, self.absence)
+        scored = score_all_labels(model_of(evidence), evidence.explanations, keep, self.absence)
         grades = []
-        for explanation, masks, outputs in zip(evidence.explanations, keep, found, strict=True):
+        for explanation, masks, outputs in zip(evidence.explanations, keep, scored, strict=True):
             same = (outputs.argmax(axis=1) == explanation.prediction.index) | masks.all(axis=1)
             grades.append(Grade(float(same.mean()), named(self.percents, same.astype(np.float64))))
         return grades

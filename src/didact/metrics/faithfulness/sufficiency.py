@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from didact.metrics.base import register
-from didact.metrics.faithfulness._erasure import Erasure, ask, model_of, named, whole
+from didact.metrics.faithfulness._erasure import Erasure, model_of, named, score_variants, whole
 from didact.protocols import Evidence
 from didact.types import Grade, MetricCard
 
@@ -26,8 +26,8 @@ from didact.types import Grade, MetricCard
 class Sufficiency(Erasure):
     """Mean over k of p(x) - p(the top k % of units alone), p being the probability of the explained label.
 
-    Small where the top units are enough for the answer, below 0 where they alone make the model surer. This is
-    ERASER's word; elsewhere "sufficiency" also means that equal explanations go with equal labels. With one percent
+    Small where the top units are enough for the prediction, below 0 where they alone make the model surer. This is
+    ERASER's term; elsewhere "sufficiency" also means that equal explanations go with equal labels. With one percent
     this is sufficiency at k %; with several it is the area over the perturbation curve (AOPC), the plain mean, and the
     parts are the values at each k. AML's "Suff" is ``percents=[20], rounding="floor"`` on tokens, its "A-S" the default
     with ``rounding="floor"``. For a regression p is the output itself, and the range on the card does not hold.
@@ -48,9 +48,9 @@ class Sufficiency(Erasure):
     def grade(self, evidence: Evidence) -> list[Grade]:
         """One row per text and percent."""
         keep = [self.selections(explanation) for explanation in evidence.explanations]
-        found = ask(model_of(evidence), evidence.explanations, keep, self.absence)
+        outputs = score_variants(model_of(evidence), evidence.explanations, keep, self.absence)
         grades = []
-        for explanation, masks, values in zip(evidence.explanations, keep, found, strict=True):
+        for explanation, masks, values in zip(evidence.explanations, keep, outputs, strict=True):
             falls = whole(explanation) - values
             falls[~masks.any(axis=1)] = 0.0  # AML's rule where no unit is left
             grades.append(Grade(float(falls.mean()), named(self.percents, falls)))

@@ -14,8 +14,8 @@ from didact.errors import ParameterError
 from didact.metrics._words import Words, mean_defined, mean_parts, top_size, words_of
 from didact.metrics.base import BaseMetric
 from didact.protocols import Evidence
-from didact.settings import at_least
-from didact.types import Example, Explanation, Floats, Grade, Region, Units, overlapping
+from didact.settings import at_least, check_share
+from didact.types import Example, Explanation, Floats, Grade, Region, overlapping
 
 Bools = NDArray[np.bool_]
 
@@ -86,11 +86,6 @@ def rationales(example: Example) -> tuple[tuple[Region, ...], ...]:
     return example.annotators or (example.rationale or (),)
 
 
-def in_rationale(units: Units) -> Bools:
-    """Per unit whether the example's rationale overlaps it."""
-    return overlapping(units.regions, units.example.rationale or ())
-
-
 def roc_auc(scores: Floats, gold: Bools) -> float:
     """Probability that a word of the rationale scores above another word, ties counting half."""
     inside, outside = scores[gold], np.sort(scores[~gold])
@@ -101,11 +96,11 @@ def roc_auc(scores: Floats, gold: Bools) -> float:
 
 
 def check_size(metric: Plausibility, k: int | None, share: float | None = None) -> None:
-    """Refuse sizes of a selection that make no sense."""
+    """Refuse a selection without words, and one whose size is given twice."""
     if k is not None:
         at_least(metric, k=1)
-    if share is not None and not 0 < share <= 1:
-        raise ParameterError(f"share of {metric.card.name} must be above 0 and at most 1, got {share!r}")
+    if share is not None:
+        check_share(metric, "share")
     if k is not None and share is not None:
         raise ParameterError(f"{metric.card.name} takes k or share, not both: got k={k!r} and share={share!r}")
 

@@ -1,1 +1,1 @@
-"""Whether explanations stay the same where they should: like texts, other seeds, edits that keep the meaning."""
+"""Whether explanations stay the same where they should: similar texts, other seeds, edits that keep the meaning."""

@@ -68,13 +68,13 @@ def edited(example: Example, kind: Kind) -> Edited | None:
     if tuple(texts) == example.fields or not all(text.strip() for text in texts):
         return None
     unmarked = replace(example, fields=tuple(texts))
-    made = Edited(unmarked, changes)
+    edit = Edited(unmarked, changes)
     marked = replace(
         unmarked,
-        rationale=None if example.rationale is None else made.moved_all(example.rationale),
-        annotators=tuple(made.moved_all(marked) for marked in example.annotators),
+        rationale=None if example.rationale is None else edit.moved_all(example.rationale),
+        annotators=tuple(edit.moved_all(marked) for marked in example.annotators),
     )
-    return replace(made, example=marked)
+    return replace(edit, example=marked)
 
 
 def matched(before: Words, after: Words, edit: Edited) -> tuple[Floats, Floats]:
@@ -123,9 +123,9 @@ def _blanks(text: str) -> Iterator[Change]:
 
 def _contractions(text: str) -> Iterator[Change]:
     """Contractions written out: "don't" and "do n't" as "do not", "we're" as "we are"."""
-    found = [(m.start(2), m.end(2), "not" if m[1] else " not") for m in _NOT.finditer(text)]
-    found += [(m.start(1), m.end(1), _VERBS[m[1][1:].lower()]) for m in _VERB.finditer(text)]
-    yield from sorted(found)
+    changes = [(m.start(2), m.end(2), "not" if m[1] else " not") for m in _NOT.finditer(text)]
+    changes += [(m.start(1), m.end(1), _VERBS[m[1][1:].lower()]) for m in _VERB.finditer(text)]
+    yield from sorted(changes)
 
 
 def _synonyms(text: str) -> Iterator[Change]:

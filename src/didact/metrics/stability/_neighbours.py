@@ -31,12 +31,12 @@ def nearest(similarities: Floats, names: Sequence[str], count: int) -> list[Near
         count: how many neighbours, or as many as there are.
     """
     by_name = np.argsort(np.argsort(np.array(names), kind="stable"), kind="stable")
-    found = []
+    neighbours = []
     for number, row in enumerate(similarities):
         order = np.lexsort((by_name, -row))
         order = order[order != number][:count]
-        found.append(Near(order, row[order]))
-    return found
+        neighbours.append(Near(order, row[order]))
+    return neighbours
 
 
 def lexical(texts: Sequence[Sequence[str]]) -> Floats:
@@ -56,7 +56,7 @@ def lexical(texts: Sequence[Sequence[str]]) -> Floats:
 
 
 def semantic(vectors: Floats) -> Floats:
-    """Cosines, rounded so that the batch a vector came from does not decide who is nearest: (texts, texts)."""
+    """Cosines, rounded so that the batch a vector came from does not decide which text is nearest: (texts, texts)."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
     cosines: Floats = np.clip(unit @ unit.T, -1, 1)

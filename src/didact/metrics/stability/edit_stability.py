@@ -44,7 +44,7 @@ class EditStability(BaseMetric):
         coefficient: "spearman" or "kendall".
 
     Example:
-        >>> EditStability(edits=("blanks", "synonyms")).measure(Evidence(found, model, explainer))  # doctest: +SKIP
+        >>> EditStability(edits=("blanks",)).measure(Evidence(explanations, model, explainer))  # doctest: +SKIP
     """
 
     edits: tuple[Kind, ...] = KINDS
@@ -59,17 +59,17 @@ class EditStability(BaseMetric):
     def grade(self, evidence: Evidence) -> list[Grade]:
         """Edit, see which edits count, explain these together, compare."""
         explanations, model, explainer = evidence.explanations, evidence.model, evidence.explainer
-        if model is None or explainer is None:  # refused before; tells the type checker so
+        if model is None or explainer is None:  # refused before; narrows the types
             return []
-        made = [
+        edits = [
             (number, kind, edit)
             for number, explanation in enumerate(explanations)
             for kind in self.edits
             if (edit := edited(explanation.example, kind)) is not None
         ]
-        found = _explain(model, explainer, [(explanations[number], edit) for number, _, edit in made])
+        explained = _explain(model, explainer, [(explanations[number], edit) for number, _, edit in edits])
         parts: list[dict[str, float]] = [{kind: float("nan") for kind in self.edits} for _ in explanations]
-        for (number, kind, edit), after in zip(made, found, strict=True):
+        for (number, kind, edit), after in zip(edits, explained, strict=True):
             if after is not None:
                 scores = matched(words_of(explanations[number]), words_of(after), edit)
                 parts[number][kind] = rank_correlation(*scores, self.coefficient)
@@ -80,9 +80,9 @@ def _explain(
     model: Model, explainer: Explainer, pairs: Sequence[tuple[Explanation, Edited]]
 ) -> list[Explanation | None]:
     """Explanations of the edited texts; None for those that are predicted otherwise."""
-    found: list[Explanation | None] = [None] * len(pairs)
+    explanations: list[Explanation | None] = [None] * len(pairs)
     if not pairs:
-        return found
+        return explanations
     predictions = model.predict([edit.example for _, edit in pairs])
     same = [
         number
@@ -92,5 +92,5 @@ def _explain(
     examples = [pairs[number][1].example for number in same]
     targets = [pairs[number][0].target for number in same]
     for number, explanation in zip(same, explainer.explain(model, examples, targets), strict=True):
-        found[number] = explanation
-    return found
+        explanations[number] = explanation
+    return explanations

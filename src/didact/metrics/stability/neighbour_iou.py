@@ -1,4 +1,4 @@
-"""Neighbour IoU: whether like texts get like explanations."""
+"""Neighbour IoU: whether similar texts get similar explanations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from didact.metrics._words import Words, mean_defined, top, top_size, words_of
 from didact.metrics.base import BaseMetric, register
 from didact.metrics.stability._neighbours import Near, lexical, nearest, semantic
 from didact.protocols import Evidence
-from didact.settings import at_least
+from didact.settings import at_least, check_share
 from didact.types import Explanation, Floats, Grade, MetricCard
 
 Sets = Mapping[str, Mapping[str, float]]
@@ -42,7 +42,7 @@ class NeighbourIou(BaseMetric):
     explainers on the same texts only.
 
     Args:
-        similarity: how neighbours are found: "lexical", the mean over n = 1 to 4 of the shared share of n-grams, or
+        similarity: how neighbours are chosen: "lexical", the mean over n = 1 to 4 of the shared share of n-grams, or
             "semantic", the cosine of mean token states of an encoder.
         by: what is compared: "top", the ``share`` of words with the highest scores; "labels", the paper's four labels,
             where positive and negative scores are high or low, summed over labels as in Eq. 1; "signs", the same
@@ -68,15 +68,14 @@ class NeighbourIou(BaseMetric):
 
     def __post_init__(self) -> None:
         at_least(self, neighbours=1, max_words=1)
-        if not 0 < self.share <= 1:
-            raise ParameterError(f"share of {self.card.name} must be above 0 and at most 1, got {self.share!r}")
+        check_share(self, "share")
         if self.high is not None and not self.high > 0:
             raise ParameterError(f"high of {self.card.name} must be above 0, got {self.high!r}")
 
     def grade(self, evidence: Evidence) -> list[Grade]:
         """Find neighbours label by label, then compare."""
         grades = [Grade(float("nan"))] * len(evidence.explanations)
-        words = [_spoken(explanation) for explanation in evidence.explanations]
+        words = [_with_letters(explanation) for explanation in evidence.explanations]
         groups: dict[str, list[int]] = {}
         for number, explanation in enumerate(evidence.explanations):
             if 0 < len(words[number]) <= self.max_words:
@@ -92,10 +91,10 @@ class NeighbourIou(BaseMetric):
     def _nearest(self, evidence: Evidence, own: Sequence[Explanation], words: Sequence[Words]) -> list[Near]:
         names = [explanation.example.fingerprint for explanation in own]
         if self.similarity == "lexical":
-            found = lexical([[text.casefold() for text in one.texts] for one in words])
+            similarities = lexical([[text.casefold() for text in text_words.texts] for text_words in words])
         else:
-            found = semantic(self._vectors(evidence, own))
-        return nearest(found, names, self.neighbours)
+            similarities = semantic(self._vectors(evidence, own))
+        return nearest(similarities, names, self.neighbours)
 
     def _vectors(self, evidence: Evidence, own: Sequence[Explanation]) -> Floats:
         from didact.models.text_vectors import sentence_vectors
@@ -130,11 +129,11 @@ def _grade(mine: Sets, theirs: Sequence[Sets], near: Near) -> Grade:
     return Grade(mean_defined(values), parts)
 
 
-def _iou(one: Sets, other: Sets) -> float:
+def _iou(first: Sets, second: Sets) -> float:
     """Sums over the labels of intersections and of unions; NaN where neither text has a word of any label."""
     both = either = 0.0
-    for label, mine in one.items():
-        theirs = other[label]
+    for label, mine in first.items():
+        theirs = second[label]
         shared = sum(min(weight, theirs[word]) for word, weight in mine.items() if word in theirs)
         both += shared
         either += sum(mine.values()) + sum(theirs.values()) - shared
@@ -142,14 +141,14 @@ def _iou(one: Sets, other: Sets) -> float:
 
 
 def _types(words: Words, membership: np.typing.NDArray[np.generic]) -> dict[str, float]:
-    found: dict[str, float] = {}
+    members: dict[str, float] = {}
     for text, weight in zip(words.texts, membership.astype(float), strict=True):
         if weight > 0:
-            found[text.casefold()] = max(float(weight), found.get(text.casefold(), 0.0))
-    return found
+            members[text.casefold()] = max(float(weight), members.get(text.casefold(), 0.0))
+    return members
 
 
-def _spoken(explanation: Explanation) -> Words:
+def _with_letters(explanation: Explanation) -> Words:
     """The words that have a letter or a digit."""
     words = words_of(explanation)
     return words.where(any(letter.isalnum() for letter in text) for text in words.texts)

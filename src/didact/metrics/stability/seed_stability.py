@@ -33,7 +33,7 @@ class SeedStability(BaseMetric):
         coefficient: "spearman" or "kendall".
 
     Example:
-        >>> SeedStability().measure(Evidence(found, repeats=[found_with_seed_1]))  # doctest: +SKIP
+        >>> SeedStability().measure(Evidence(explanations, repeats=[with_another_seed]))  # doctest: +SKIP
     """
 
     coefficient: Coefficient = "spearman"

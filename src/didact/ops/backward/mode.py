@@ -1,18 +1,22 @@
-"""Watches the functions a pass calls and gives them the backward rules asked for."""
+"""Watches the functions that a pass calls and differentiates them by the given rules."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeGuard, cast
 
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from didact.ops.autograd import Context
 from didact.ops.backward.rules import Pointwise, Rules, vjp
 
 Pullback = Callable[..., Iterable[Tensor]]
 """(upstream, *inputs) -> what each input gets."""
+
+Function = Callable[..., Tensor]
+"""A function of torch, called as the model called it."""
 
 _ACTIVATIONS = """
     gelu relu tanh silu sigmoid erf elu selu celu leaky_relu relu6 hardtanh hardswish hardsigmoid softplus mish pow
@@ -44,9 +48,11 @@ class Substituted(TorchFunctionMode):
         self.unruled: set[str] = set()
         self._pulling = False
 
-    def __torch_function__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, func: Function, types: object, args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
+    ) -> object:
         """Called by torch for every function on tensors."""
-        kwargs = kwargs or {}
+        kwargs = dict(kwargs or {})
         name = getattr(func, "__name__", "")
         if self._pulling or name in ("__get__", "__set__"):
             return func(*args, **kwargs)
@@ -57,19 +63,19 @@ class Substituted(TorchFunctionMode):
         if _in_place(name) and isinstance(args[0], Tensor):
             args[0]._didact_curve = None  # type: ignore[attr-defined] # changed in place
         handler = _HANDLERS.get(name)
-        found = NotImplemented
+        result: object = NotImplemented
         if handler is not None:
             args += [kwargs.pop(key) for key in _FIRST if key in kwargs]
-            found = handler(self, func, *args, **kwargs)
-        if found is NotImplemented:
-            found = func(*args, **kwargs)
-            if name not in _KNOWN and any(map(_active, _flat([found]))):
+            result = handler(self, func, *args, **kwargs)
+        if result is NotImplemented:
+            result = func(*args, **kwargs)
+            if name not in _KNOWN and any(map(_active, _flat([result]))):
                 self.unruled.add(name)
-        return found.detach() if name in self.rules.frozen else found
+        return result.detach() if name in self.rules.frozen and isinstance(result, Tensor) else result
 
     @property
     def details(self) -> dict[str, float]:
-        """What an explanation should tell: how many functions had no rule, if any."""
+        """For the details of an explanation: how many functions had no rule, if any."""
         return {"unruled_operations": float(len(self.unruled))} if self.unruled else {}
 
     def ruled(self, compute: Callable[..., Tensor], pull: Pullback, *inputs: Tensor) -> Tensor:
@@ -82,27 +88,34 @@ class Substituted(TorchFunctionMode):
             finally:
                 self._pulling = outer
 
-        found: Tensor = _Ruled.apply(compute, quietly, *inputs)  # type: ignore[no-untyped-call]
-        return found
+        result: Tensor = _Ruled.apply(compute, quietly, *inputs)  # type: ignore[no-untyped-call]
+        return result
+
+
+class _RuledContext(Context, Protocol):
+    pull: Pullback
 
 
 class _Ruled(torch.autograd.Function):
     """A value with a pullback of its own; half precision is widened for the pullback."""
 
     @staticmethod
-    def forward(ctx: Any, compute: Callable[..., Tensor], pull: Pullback, *inputs: Tensor) -> Any:
+    def forward(ctx: _RuledContext, compute: Callable[..., Tensor], pull: Pullback, *inputs: Tensor) -> Tensor:
         ctx.pull = pull
         ctx.save_for_backward(*inputs)
         return compute(*inputs)
 
     @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> Any:
+    def backward(ctx: _RuledContext, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         inputs = ctx.saved_tensors
-        found = ctx.pull(*(_wide(tensor) for tensor in (*upstream, *inputs)))
-        return (None, None, *(down.to(x.dtype) for down, x in zip(found, inputs, strict=True)))
+        pulled = ctx.pull(*(_wide(tensor) for tensor in (*upstream, *inputs)))
+        return (None, None, *(down.to(x.dtype) for down, x in zip(pulled, inputs, strict=True)))
 
 
-def _pointwise(mode: Substituted, func: Any, x: Any, *rest: Any, **options: Any) -> Any:
+# Handlers take a function's own arguments and return its result, or NotImplemented where no rule applies.
+
+
+def _pointwise(mode: Substituted, func: Function, x: object, *rest: object, **options: object) -> object:
     """A nonlinear function of every entry."""
     if not _active(x) or any(isinstance(arg, Tensor) for arg in (*rest, *options.values())):
         return NotImplemented
@@ -112,19 +125,20 @@ def _pointwise(mode: Substituted, func: Any, x: Any, *rest: Any, **options: Any)
 
 
 def _applied(mode: Substituted, function: Pointwise, rule: Callable[..., Tensor], x: Tensor) -> Tensor:
-    found = mode.ruled(function, lambda g, t: (rule(g, function, t),), x)
-    return _tagged(found, x, function)
+    return _tagged(mode.ruled(function, lambda g, t: (rule(g, function, t),), x), x, function)
 
 
-def _product(mode: Substituted, func: Any, a: Any, b: Any, **options: Any) -> Any:
+def _product(mode: Substituted, func: Function, a: object, b: object, **options: object) -> object:
     """A product of two activations; with a constant it is linear."""
     if options:
         return NotImplemented
     elementwise = func.__name__ not in ("matmul", "__matmul__", "bmm")
     if not (_active(a) and _active(b)):
-        found = func(a, b)
+        result = func(a, b)
         scalar, x = (a, b) if _active(b) else (b, a)
-        return _tagged(found, x, lambda t: t * scalar) if elementwise and isinstance(scalar, (int, float)) else found
+        if not elementwise or not isinstance(scalar, (int, float)) or not _active(x):
+            return result
+        return _tagged(result, x, lambda t: t * scalar)
     (source, f), (other, h) = _curve(a), _curve(b)
     if elementwise and source is other:  # x * tanh(x) and the like: one function of x
         return _one_function(mode, func(a.detach(), b.detach()), lambda t: f(t) * h(t), source)
@@ -133,8 +147,7 @@ def _product(mode: Substituted, func: Any, a: Any, b: Any, **options: Any) -> An
 
 def _one_function(mode: Substituted, value: Tensor, function: Pointwise, source: Tensor) -> Tensor:
     rule = mode.rules.activation
-    found = mode.ruled(lambda _: value, lambda g, t: (rule(g, function, t),), source)
-    return _tagged(found, source, function)
+    return _tagged(mode.ruled(lambda _: value, lambda g, t: (rule(g, function, t),), source), source, function)
 
 
 def _bilinear(mode: Substituted, multiply: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tensor) -> Tensor:
@@ -145,49 +158,52 @@ def _bilinear(mode: Substituted, multiply: Callable[[Tensor, Tensor], Tensor], a
     return mode.ruled(multiply, lambda g, a, b: mode.rules.product(g, pull, a, b), a, b)
 
 
-def _einsum(mode: Substituted, func: Any, equation: Any, *operands: Any) -> Any:
+def _einsum(mode: Substituted, func: Function, equation: object, *operands: object) -> object:
     tensors = operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
     if not isinstance(equation, str) or len(tensors) != 2:
         return NotImplemented
-    if not all(map(_active, tensors)):
-        return func(equation, *tensors)
-    return _bilinear(mode, lambda a, b: torch.einsum(equation, a, b), *tensors)
+    first, second = tensors
+    if not (_active(first) and _active(second)):
+        return func(equation, first, second)
+    return _bilinear(mode, lambda a, b: torch.einsum(equation, a, b), first, second)
 
 
-def _quotient(mode: Substituted, func: Any, a: Any, b: Any, **options: Any) -> Any:
+def _quotient(mode: Substituted, func: Function, a: object, b: object, **options: object) -> object:
     """Division by an activation is a product with its reciprocal."""
     if options:
         return NotImplemented
     if not _active(b):
-        found = func(a, b)
-        return _tagged(found, a, lambda t: t / b) if isinstance(b, (int, float)) else found
+        result = func(a, b)
+        return _tagged(result, a, lambda t: t / b) if isinstance(b, (int, float)) and _active(a) else result
     inverse = _applied(mode, torch.reciprocal, mode.rules.curve, b)
     return _product(mode, torch.mul, a, inverse)
 
 
-def _reversed_quotient(mode: Substituted, func: Any, b: Any, a: Any) -> Any:
+def _reversed_quotient(mode: Substituted, func: Function, b: object, a: object) -> object:
     return _quotient(mode, func, a, b)
 
 
-def _scaled_in_place(mode: Substituted, func: Any, x: Any, factor: Any) -> Any:
+def _scaled_in_place(mode: Substituted, func: Function, x: object, factor: object) -> object:
     return NotImplemented if _active(factor) else func(x, factor)
 
 
-def _sum(mode: Substituted, func: Any, a: Any, b: Any, **options: Any) -> Any:
+def _sum(mode: Substituted, func: Function, a: object, b: object, **options: object) -> object:
     """Linear; but what is still one function of every entry of the same tensor is remembered as such."""
-    found = func(a, b, **options)
+    result = func(a, b, **options)
     if options:
-        return found
+        return result
     if isinstance(a, (int, float)) or isinstance(b, (int, float)):
         scalar, x = (a, b) if isinstance(a, (int, float)) else (b, a)
-        return _tagged(found, x, lambda t: func(t, scalar))
+        return _tagged(result, x, lambda t: func(t, scalar)) if _active(x) else result
     if _active(a) and _active(b):
         (source, f), (other, h) = _curve(a), _curve(b)
-        return _tagged(found, source, lambda t: func(f(t), h(t))) if source is other else found
-    return found
+        return _tagged(result, source, lambda t: func(f(t), h(t))) if source is other else result
+    return result
 
 
-def _softmax(mode: Substituted, func: Any, x: Tensor, dim: int | None = None, *rest: Any, **options: Any) -> Any:
+def _softmax(
+    mode: Substituted, func: Function, x: Tensor, dim: int | None = None, *rest: object, **options: object
+) -> object:
     if dim is None:
         return NotImplemented
     rule = mode.rules.log_softmax if func.__name__ == "log_softmax" else mode.rules.softmax
@@ -195,38 +211,40 @@ def _softmax(mode: Substituted, func: Any, x: Tensor, dim: int | None = None, *r
     return mode.ruled(lambda t: func(t, dim, *rest, **options), lambda g, t: (rule(g, t, axis),), x)
 
 
-def _layer_norm(mode: Substituted, func: Any, x: Tensor, *rest: Any, **options: Any) -> Any:
-    given = dict(zip(("normalized_shape", "weight", "bias", "eps"), rest, strict=False)) | options
-    return _norm(mode, lambda t: func(t, **given), x, {"eps": 1e-5, **given, "centred": True})
+def _layer_norm(mode: Substituted, func: Function, x: Tensor, *rest: object, **options: object) -> object:
+    options |= zip(("normalized_shape", "weight", "bias", "eps"), rest, strict=False)
+    return _norm(mode, func, x, options, centred=True)
 
 
-def _rms_norm(mode: Substituted, func: Any, x: Tensor, *rest: Any, **options: Any) -> Any:
-    given = dict(zip(("normalized_shape", "weight", "eps"), rest, strict=False)) | options
-    eps = torch.finfo(x.dtype).eps if given.get("eps") is None else given["eps"]
-    return _norm(mode, lambda t: func(t, **given), x, {**given, "eps": eps, "centred": False})
+def _rms_norm(mode: Substituted, func: Function, x: Tensor, *rest: object, **options: object) -> object:
+    options |= zip(("normalized_shape", "weight", "eps"), rest, strict=False)
+    return _norm(mode, func, x, options, centred=False)
 
 
-def _norm(mode: Substituted, compute: Pointwise, x: Tensor, given: dict[str, Any]) -> Any:
-    if any(map(_active, given.values())):
+def _norm(mode: Substituted, func: Function, x: Tensor, options: dict[str, object], *, centred: bool) -> object:
+    if any(map(_active, options.values())):
         return NotImplemented
-    dims, weight = tuple(range(-len(given["normalized_shape"]), 0)), given.get("weight")
+    dims = tuple(range(-len(cast("Sequence[int]", options["normalized_shape"])), 0))
+    weight, eps = cast("Tensor | None", options.get("weight")), cast("float | None", options.get("eps"))
+    added = eps if eps is not None else 1e-5 if centred else torch.finfo(x.dtype).eps  # torch's own defaults
 
     def pull(g: Tensor, x: Tensor) -> tuple[Tensor]:
         weighted = g if weight is None else g * weight.to(g.dtype)
-        return (mode.rules.norm(weighted, x, dims, given["eps"], given["centred"]),)
+        return (mode.rules.norm(weighted, x, dims, added, centred),)
 
-    return mode.ruled(compute, pull, x)
+    return mode.ruled(lambda t: func(t, **options), pull, x)
 
 
-def _attention(mode: Substituted, func: Any, q: Tensor, k: Tensor, v: Tensor, *rest: Any, **options: Any) -> Any:
-    names = ("attn_mask", "dropout_p", "is_causal")
-    options = dict(zip(names, rest, strict=False)) | options
-    mask = options.get("attn_mask")
+def _attention(
+    mode: Substituted, func: Function, q: Tensor, k: Tensor, v: Tensor, *rest: object, **options: object
+) -> object:
+    options |= zip(("attn_mask", "dropout_p", "is_causal"), rest, strict=False)
+    mask = cast("Tensor | None", options.get("attn_mask"))
     if not (_active(q) and _active(k) and _active(v)) or _active(mask) or options.get("dropout_p"):
         return NotImplemented
     if options.pop("enable_gqa", False):
         k, v = (t.repeat_interleave(q.shape[-3] // t.shape[-3], -3) for t in (k, v))
-    scale = options.get("scale") or q.shape[-1] ** -0.5
+    scale = cast("float | None", options.get("scale")) or q.shape[-1] ** -0.5
     causal = bool(options.get("is_causal"))
 
     def pull(g: Tensor, q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
@@ -244,16 +262,16 @@ def _additive(mask: Tensor | None, causal: bool, q: Tensor, k: Tensor) -> Tensor
     return torch.zeros(mask.shape, dtype=q.dtype, device=q.device).masked_fill(~mask, torch.finfo(q.dtype).min)
 
 
-def _linear(mode: Substituted, func: Any, *args: Any, **options: Any) -> Any:
+def _linear(mode: Substituted, func: Function, *args: object, **options: object) -> object:
     """Linear layers; with a stabiliser, only its share of what arrives is passed on."""
     epsilon = mode.rules.epsilon
     if sum(map(_active, (*args, *options.values()))) > 1:
         return NotImplemented
-    found = func(*args, **options)
+    result = func(*args, **options)
     if not epsilon:
-        return found
+        return result
     return mode.ruled(
-        lambda z: z.view_as(z), lambda g, z: (g * z / (z + torch.where(z < 0, -epsilon, epsilon)),), found
+        lambda z: z.view_as(z), lambda g, z: (g * z / (z + torch.where(z < 0, -epsilon, epsilon)),), result
     )
 
 
@@ -262,7 +280,7 @@ _KNOWN = frozenset(_LINEAR.split())
 _FIRST = ("input", "query", "key", "value")
 """Arguments that may come by name but are meant by position, in this order."""
 
-_HANDLERS: dict[str, Callable[..., Any]] = {
+_HANDLERS: dict[str, Callable[..., object]] = {
     **dict.fromkeys((_ACTIVATIONS + _CURVES).split(), _pointwise),
     **dict.fromkeys(("mul", "multiply", "__mul__", "__rmul__", "matmul", "__matmul__", "bmm"), _product),
     **dict.fromkeys(("mul_", "div_"), _scaled_in_place),
@@ -284,29 +302,31 @@ def _curve(x: Tensor) -> tuple[Tensor, Pointwise]:
     return known or (x, lambda t: t)
 
 
-def _tagged(found: Tensor, x: Tensor, function: Pointwise) -> Tensor:
-    """Remember ``found`` as a function of what ``x`` is a function of."""
+def _tagged(result: Tensor, x: Tensor, function: Pointwise) -> Tensor:
+    """Remember ``result`` as a function of what ``x`` is a function of."""
     source, inner = _curve(x)
-    found._didact_curve = (source, lambda t: function(inner(t)))  # type: ignore[attr-defined]
-    return found
+    result._didact_curve = (source, lambda t: function(inner(t)))  # type: ignore[attr-defined]
+    return result
 
 
 def _in_place(name: str) -> bool:
     return name == "__setitem__" or (name.endswith("_") and not name.endswith("__"))
 
 
-def _active(value: object) -> bool:
+def _active(value: object) -> TypeGuard[Tensor]:
     """Whether this is a tensor that depends on the input: weights have been made constants."""
     return isinstance(value, Tensor) and value.requires_grad
 
 
-def _constant(value: Any) -> Any:
+def _constant(value: object) -> object:
     if isinstance(value, torch.nn.Parameter):
         return value.detach()
-    return type(value)(map(_constant, value)) if type(value) in (list, tuple) else value
+    if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
+        return type(value)(map(_constant, value))
+    return value
 
 
-def _flat(values: Iterable[Any]) -> Iterator[Any]:
+def _flat(values: Iterable[object]) -> Iterator[object]:
     for value in values:
         if isinstance(value, (list, tuple)):
             yield from _flat(value)

@@ -54,7 +54,7 @@ class Rules:
         return down - down.mean(dims, keepdim=True) if centred else down
 
     def attention(self, g: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float) -> list[Tensor]:
-        """Scaled dot-product attention, written out; made again here, so that no matrix of it is kept."""
+        """Scaled dot-product attention, written out; recomputed here, so that no matrix of it is kept."""
         z = q @ k.mT * scale
         z = z if mask is None else z + mask
         for_p, for_v = self.product(g, lambda g, p, v: (g @ v.mT, p.mT @ g), z.softmax(-1), v)
