@@ -1,8 +1,8 @@
 """Numbers of Situ et al. 2021, Learning to Explain: Generating Stable Explanations Fast (ACL), as printed.
 
-Rows are references, slow explainers: "A" is the reference itself, "L2E" what learnt from it. A cell is a mean, or a mean and half of its
-95 % interval; None where the paper leaves it empty. Figures 3 to 6 are charts without numbers; what the text says of
-them is in ``SPEED``.
+Rows are references, slow explainers: "A" is the reference itself, "L2E" what learnt from it. A cell is a mean, or a
+mean and half of its 95 % interval; None where the paper leaves it empty. Figures 3 to 6 are charts without numbers;
+what the text says of them is in ``SPEED``.
 """
 
 from __future__ import annotations

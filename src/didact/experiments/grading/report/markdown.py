@@ -41,7 +41,8 @@ def markdown(findings: GradingFindings) -> str:
 
 
 def _lead(findings: GradingFindings) -> list[str]:
-    model, data = (findings.run.manifest.get(key) or {} for key in ("model", "data"))
+    manifest = findings.run.manifest
+    model, data = manifest.get("model") or {}, manifest.get("data") or {}
     texts = f"{len(findings.run.measured.examples):,} texts"
     place = ", ".join(str(part) for part in (data.get("name"), data.get("split")) if part)
     return [f"model: {text(str(model.get('name', 'unknown')))}", f"data: {text(place or 'unknown')}, {texts}"]

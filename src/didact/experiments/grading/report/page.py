@@ -62,7 +62,8 @@ def page(findings: GradingFindings) -> str:
 
 
 def _lead(findings: GradingFindings) -> str:
-    model, data = (findings.run.manifest.get(key) or {} for key in ("model", "data"))
+    manifest = findings.run.manifest
+    model, data = manifest.get("model") or {}, manifest.get("data") or {}
     explainers = findings.run.measured.explainers
     real = sum(not info.control for info in explainers)
     return (
