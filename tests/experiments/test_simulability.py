@@ -193,7 +193,7 @@ def test_formats_and_noise_make_arms_and_curves(tmp_path: Path) -> None:
     curves = {curve.explainer: curve for curve in found.noise}
     assert [level.at for level in curves["human, set"].levels] == [0.0, 0.5, 1.0]
     assert "correlation of noise" in " ".join(found.sentences)
-    assert "no controls were taught" in " ".join(found.sentences)
+    assert "there are no controls" in " ".join(found.sentences)
     for drawn in (page(found), markdown(found)):
         assert "noise" in drawn
 
@@ -344,8 +344,8 @@ def test_tables_put_measured_beside_published(finished: Path, capsys: pytest.Cap
     assert "| gradient_x_input |" in six
     assert "random (control)" in six
     assert "up to 7 points" in six
-    assert "minilm, attention, 500 lessons" in five
-    assert "bilstm_attention, attention, 500 lessons" in six
+    assert "minilm, attention, 500 training texts" in five
+    assert "bilstm_attention, attention, 500 training texts" in six
     assert "minilm, attention" not in six
     assert "ridge" not in five + six
     assert "Not measured yet: didact run recipes/simulability/movies.toml" in simulability.table(3, [])

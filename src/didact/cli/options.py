@@ -75,9 +75,9 @@ def carry_out(recipe: Recipe, out: Path | None, store: Path | None, command: str
     """Run a recipe, write its report, show the summary and print the page's path last."""
     from rich.console import Console
 
-    from didact.cli import report
+    from didact.experiments.grading.report import find_in, write
+    from didact.experiments.grading.terminal import show
     from didact.experiments.prepare import prepare
-    from didact.experiments.report import find_in, write
     from didact.experiments.runner import run
     from didact.progress import listening
     from didact.render.progress import ProgressBar
@@ -86,7 +86,7 @@ def carry_out(recipe: Recipe, out: Path | None, store: Path | None, command: str
     with listening(ProgressBar()):
         run(prepare(recipe), folder, store=store, command=command)
     findings = find_in(folder)
-    report.show(findings, Console())
+    show(findings, Console())
     for path in write(findings):
         print(path)
 

@@ -6,14 +6,13 @@ import html
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-from didact.experiments.report import find_in, write
-from didact.experiments.report.findings import Findings
-from didact.experiments.report.markdown import markdown
-from didact.experiments.report.page import page
-from didact.experiments.report.sentences import headlines
-from didact.experiments.report.tabular import rows
+from didact.experiments.grading.report import find_in, write
+from didact.experiments.grading.report.findings import GradingFindings
+from didact.experiments.grading.report.markdown import markdown
+from didact.experiments.grading.report.page import page
+from didact.experiments.grading.report.sentences import headlines
+from didact.experiments.grading.report.tabular import rows
 from didact.store import explanations as explanation_store
 from didact.store import records as record_store
 from didact.types import Explanation, Record
@@ -30,7 +29,7 @@ class Evaluation:
     folder: Path
 
     @cached_property
-    def findings(self) -> Findings:
+    def findings(self) -> GradingFindings:
         """Everything the report says."""
         return find_in(self.folder)
 
@@ -40,7 +39,7 @@ class Evaluation:
         return headlines(self.findings)
 
     @property
-    def table(self) -> list[dict[str, Any]]:
+    def table(self) -> list[dict[str, object]]:
         """A row per explainer and metric: mean, interval, what it is better than, and more."""
         return rows(self.findings)
 

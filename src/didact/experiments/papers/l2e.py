@@ -13,7 +13,8 @@ from didact.errors import FormatError, InputError, ParameterError
 from didact.experiments.distillation import grading
 from didact.experiments.distillation.summary import Versus, gather, spread, versus
 from didact.experiments.papers.cells import shown
-from didact.experiments.papers.l2e_published import FIGURES, REFERENCE, SPEED, TABLES, Table
+from didact.experiments.papers.l2e_published import FIGURES, REFERENCE, SPEED, TABLES, L2ETable
+from didact.render.markup import markdown_table
 from didact.store import records as record_store
 from didact.types import Floats
 
@@ -75,8 +76,8 @@ def table(number: int, results: Results) -> str:
         raise ParameterError(f"table {number} cannot be reproduced; there are {', '.join(map(str, TABLES))}")
     printed = TABLES[number]
     columns = [_column(printed, place) for place in range(len(printed.columns))]
-    lines = [f"## Table {number}: {printed.title}", "", *_heading(printed)]
-    lines += [_line(printed, results, columns, teacher, who) for teacher, who in _rows(printed, results)]
+    rows = [_row(printed, results, columns, reference, who) for reference, who in _rows(printed, results)]
+    lines = [f"## Table {number}: {printed.title}", "", markdown_table(_heads(printed), rows, "llr")]
     return "\n".join([*lines, "", *_notes(printed, results)]) + "\n"
 
 
@@ -94,8 +95,8 @@ def figure(number: int, results: Results) -> str:
     lines += [
         f"Measured here ({speed.get('device', 'device not recorded')}), {speed.get('texts at a time')} at a time:"
     ]
-    lines += ["", "| explainer | seconds per text | times L2E |", "|---|--:|--:|"]
-    lines += [f"| {name} | {seconds:.3g} | {seconds / min(own):,.1f} |" for name, seconds in times.items()]
+    rows = [[name, f"{seconds:.3g}", f"{seconds / min(own):,.1f}"] for name, seconds in times.items()]
+    lines += ["", markdown_table(("explainer", "seconds per text", "times L2E"), rows, "lr")]
     return "\n".join(lines) + "\n"
 
 
@@ -127,7 +128,7 @@ _TABLE_METRICS = {2: grading.POSITIVE, 8: grading.NEGATIVE, 9: grading.LOG_ODDS}
 _IOU = {3: "semantic", 7: "lexical"}
 
 
-def _column(printed: Table, place: int) -> _Column:
+def _column(printed: L2ETable, place: int) -> _Column:
     group, name = printed.columns[place]
     if printed.number in (4, 5):
         metric = f"rationale {group} {name}" if printed.number == 4 else "iou_lexical_labels"
@@ -142,31 +143,31 @@ def _column(printed: Table, place: int) -> _Column:
     return _Column(name, group, _TABLE_METRICS[printed.number])
 
 
-def _rows(printed: Table, results: Results) -> Iterable[tuple[str, str]]:
-    """Printed rows in their order, then teachers that were measured only."""
-    for teacher, lines in printed.rows.items():
-        yield from ((teacher, who) for who in lines)
+def _rows(printed: L2ETable, results: Results) -> Iterable[tuple[str, str]]:
+    """Printed rows in their order, then references that were measured only."""
+    for reference, lines in printed.rows.items():
+        yield from ((reference, who) for who in lines)
     data = {_column(printed, place).data for place in range(len(printed.columns))}
     extra: dict[str, None] = {}
     for name in sorted(data & results.grades.keys()):
         for rows in results.grades[name].values():
             extra |= {label: None for label in sorted(rows) if label not in printed.rows and label.isidentifier()}
-    for teacher in extra:
-        yield from ((teacher, who) for who in ("A", "L2E"))
+    for reference in extra:
+        yield from ((reference, who) for who in ("A", "L2E"))
 
 
-def _line(printed: Table, results: Results, columns: Sequence[_Column], teacher: str, who: str) -> str:
-    cells = []
-    published = printed.rows.get(teacher, {}).get(who, (None,) * len(columns))
+def _row(printed: L2ETable, results: Results, columns: Sequence[_Column], reference: str, who: str) -> list[str]:
+    cells = [reference, who]
+    published = printed.rows.get(reference, {}).get(who, (None,) * len(columns))
     for column, cell in zip(columns, published, strict=True):
-        cells += [shown(cell), _measured(results, column, teacher, who)]
-    return f"| {teacher} | {who} | {' | '.join(cells)} |"
+        cells += [shown(cell), _measured(results, column, reference, who)]
+    return cells
 
 
-def _measured(results: Results, column: _Column, teacher: str, who: str) -> str:
+def _measured(results: Results, column: _Column, reference: str, who: str) -> str:
     metric = column.both if who == "Both" else column.metric
-    label = teacher if who == "A" else f"l2e {column.signal}({teacher})"
-    if teacher == "random" and metric in (grading.POSITIVE, grading.NEGATIVE):
+    label = reference if who == "A" else f"l2e {column.signal}({reference})"
+    if reference == "random" and metric in (grading.POSITIVE, grading.NEGATIVE):
         metric = grading.LOG_ODDS  # chance has no positive words: the top 30 % of its order
     values = results.grades.get(column.data, {}).get(metric, {}).get(label)
     if values is None:
@@ -174,7 +175,7 @@ def _measured(results: Results, column: _Column, teacher: str, who: str) -> str:
     mean, half, n = spread(values)
     if not n:
         return "–"
-    test = results.tests.get((column.data, metric, label, teacher))
+    test = results.tests.get((column.data, metric, label, reference))
     mark = "*" if who == "L2E" and test is not None and test.adjusted < ALPHA else ""
     return _number(mean * column.scale, half * column.scale) + mark
 
@@ -183,13 +184,12 @@ def _number(mean: float, half: float) -> str:
     return f"**{mean:.2f} ± {half:.2f}**" if half == half else f"**{mean:.2f}**"
 
 
-def _heading(printed: Table) -> list[str]:
+def _heads(printed: L2ETable) -> list[str]:
     names = [f"{group}, {name}: {side}" for group, name in printed.columns for side in ("paper", "here")]
-    unit = f" ({printed.unit})" if printed.unit else ""
-    return [f"| teacher{unit} | | {' | '.join(names)} |", "|---|---|" + "--:|" * len(names)]
+    return [f"reference ({printed.unit})" if printed.unit else "reference", "", *names]
 
 
-def _notes(printed: Table, results: Results) -> list[str]:
+def _notes(printed: L2ETable, results: Results) -> list[str]:
     lines = [
         f"Paper: {REFERENCE}. Here: mean ± 1.96 standard errors over texts, initialisations averaged; * differs from A "
         "(Wilcoxon, Holm). Models, texts and sample sizes are not the paper's: compare rows, not numbers."
@@ -199,22 +199,22 @@ def _notes(printed: Table, results: Results) -> list[str]:
         if name not in results.grades:
             lines.append(_missing(name, results))
         elif name in results.summaries:
-            lines.append(_told(name, results.summaries[name]))
+            lines.append(_source(name, results.summaries[name]))
     if printed.number == 5:
         lines.append("Overlaps of annotated words alone, and without stop words, are not measured here.")
     return [line for text in lines for line in (text, "")][:-1]
 
 
-def _told(data: str, summary: Mapping[str, Any]) -> str:
-    """The model, how many texts there were, and from how many of them, at most, each teacher was learnt."""
+def _source(data: str, summary: Mapping[str, Any]) -> str:
+    """The model, how many texts there were, and from how many of them, at most, each reference was learnt."""
     study = summary.get("study", {})
     texts = ", ".join(f"{_limits(given)} {split}" for split, given in study.get("data", {}).items())
     learnt_from: dict[str, int] = {}
-    for name, found in summary.get("facts", {}).items():
-        if "texts" in found:
-            teacher = name.split("/")[1]
-            learnt_from[teacher] = max(found["texts"], learnt_from.get(teacher, 0))
-    labelled = ", ".join(f"{teacher} {count}" for teacher, count in learnt_from.items())
+    for name, facts in summary.get("facts", {}).items():
+        if "texts" in facts:
+            reference = name.split("/")[1]
+            learnt_from[reference] = max(facts["texts"], learnt_from.get(reference, 0))
+    labelled = ", ".join(f"{reference} {count}" for reference, count in learnt_from.items())
     learnt = f" (labelled to learn from: {labelled})" if labelled else ""
     return f"{data}: {study.get('model', 'model not recorded')}; texts: {texts}{learnt}."
 
@@ -232,14 +232,14 @@ def _missing(data: str, results: Results) -> str:
 
 def _results(place: Path, paths: Sequence[Path]) -> Results:
     grades, summaries = {}, {}
-    for path in paths:
-        name = path.stem.removeprefix("records-")
+    for records in paths:
+        name = records.stem.removeprefix("records-")
         data = NAMES.get(name, name)
-        grades[data] = gather(record_store.read(path))
-        told = place / f"summary-{name}.json"
-        if told.is_file():
+        grades[data] = gather(record_store.read(records))
+        path = place / f"summary-{name}.json"
+        if path.is_file():
             try:
-                summaries[data] = json.loads(told.read_text(encoding="utf-8"))
+                summaries[data] = json.loads(path.read_text(encoding="utf-8"))
             except ValueError as problem:
-                raise FormatError(f"{told} is not JSON: {problem}") from None
+                raise FormatError(f"{path} is not JSON: {problem}") from None
     return Results(place, grades, summaries)

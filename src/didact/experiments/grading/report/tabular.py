@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import math
-from typing import Any
 
-from didact.experiments.report.anti_gaming import NULLS, Check, MetricVerdict
-from didact.experiments.report.findings import Findings
-from didact.experiments.report.sentences import caveats, headlines
-from didact.experiments.tables import Column
+from didact.experiments.grading.report.anti_gaming import NULLS, Check, MetricVerdict
+from didact.experiments.grading.report.findings import GradingFindings
+from didact.experiments.grading.report.sentences import caveats, headlines
+from didact.experiments.grading.summary import Column
+from didact.experiments.report.files import json_text
+from didact.experiments.report.table import csv_text
 
 COLUMNS = (
     "explainer",
@@ -40,25 +38,20 @@ COLUMNS = (
 )
 
 
-def table(findings: Findings) -> str:
-    """One row per explainer and metric; empty where there is no number."""
-    written = io.StringIO()
-    writer = csv.DictWriter(written, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    for row in rows(findings):
-        writer.writerow({name: _plain(value) for name, value in row.items()})
-    return written.getvalue()
+def table(findings: GradingFindings) -> str:
+    """CSV with a row per explainer and metric; empty where there is no number."""
+    return csv_text(COLUMNS, rows(findings))
 
 
-def rows(findings: Findings) -> list[dict[str, Any]]:
-    """The rows of the table with plain values; NaN where there is no number."""
+def rows(findings: GradingFindings) -> list[dict[str, object]]:
+    """The same rows with plain values; NaN where there is no number."""
     return [_row(findings, column, label) for column in findings.summary.columns for label in column.cells]
 
 
-def summary(findings: Findings) -> str:
+def summary(findings: GradingFindings) -> str:
     """All numbers of the report as JSON, null where there is none."""
     run = findings.run
-    found = {
+    values = {
         "name": run.name,
         "model": run.manifest.get("model"),
         "data": run.manifest.get("data"),
@@ -71,21 +64,21 @@ def summary(findings: Findings) -> str:
         "rankings": {"metrics": findings.summary.tau_labels, "kendall_tau": findings.summary.taus.tolist()},
         "cost": {label: vars(spent) for label, spent in run.costs.items()},
     }
-    return json.dumps(_without_nan(found), indent=1, ensure_ascii=False) + "\n"
+    return json_text(values)
 
 
-def _row(findings: Findings, column: Column, label: str) -> dict[str, Any]:
-    subject = next(subject for subject in findings.run.measured.subjects if subject.label == label)
+def _row(findings: GradingFindings, column: Column, label: str) -> dict[str, object]:
+    explainer = next(explainer for explainer in findings.run.measured.explainers if explainer.label == label)
     cell, verdict = column.cells[label], findings.verdict(column)
     random = findings.random if findings.random in column.cells else None
     spent = findings.run.costs.get(label)
-    row: dict[str, Any] = {
+    row: dict[str, object] = {
         "explainer": label,
-        "method": subject.method,
-        "control": subject.control,
-        "metric": column.yardstick.label,
-        "family": column.yardstick.family,
-        "direction": {1: "higher", -1: "lower", 0: ""}[column.yardstick.sign],
+        "method": explainer.method,
+        "control": explainer.control,
+        "metric": column.metric.label,
+        "family": column.metric.family,
+        "direction": {1: "higher", -1: "lower", 0: ""}[column.metric.sign],
         **vars(cell),
         "best": label == column.best,
         "tied_with_best": label in column.tied,
@@ -101,10 +94,10 @@ def _row(findings: Findings, column: Column, label: str) -> dict[str, Any]:
     return row | costs
 
 
-def _metric(column: Column, verdict: MetricVerdict | None) -> dict[str, Any]:
+def _metric(column: Column, verdict: MetricVerdict | None) -> dict[str, object]:
     return {
-        "metric": column.yardstick.label,
-        "family": column.yardstick.family,
+        "metric": column.metric.label,
+        "family": column.metric.family,
         "best": column.best,
         "not_distinguishable_from_best": column.tied,
         "second": column.second,
@@ -116,19 +109,3 @@ def _metric(column: Column, verdict: MetricVerdict | None) -> dict[str, Any]:
 
 def _check(verdict: MetricVerdict | None, label: str, null: str) -> Check | None:
     return None if verdict is None else verdict.checks.get(label, {}).get(null)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list):
-        return " ".join(value)
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    return str(value).lower() if isinstance(value, bool) else value
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nan(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

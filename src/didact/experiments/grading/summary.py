@@ -6,9 +6,9 @@ paired. Everything works on whole columns; there is no Python object per record.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +39,7 @@ class ExplainerInfo:
     label: str
     method: str
     control: bool = False
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, object] = field(default_factory=dict)
     summary: str = ""
 
 
@@ -60,7 +60,7 @@ class MetricInfo:
     metric: str
     family: str
     higher_is_better: bool | None = True
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, object] = field(default_factory=dict)
     summary: str = ""
 
     @property
@@ -70,8 +70,13 @@ class MetricInfo:
 
     @property
     def arrow(self) -> str:
-        """The direction as a mark behind the name."""
-        return {1: " ↑", -1: " ↓", 0: ""}[self.sign]
+        """The direction as a sign."""
+        return {1: "↑", -1: "↓", 0: ""}[self.sign]
+
+    @property
+    def head(self) -> str:
+        """The label with the direction behind it."""
+        return f"{self.label} {self.arrow}" if self.arrow else self.label
 
     @property
     def judges(self) -> bool:
@@ -79,21 +84,24 @@ class MetricInfo:
         return self.sign != 0 and self.family not in ("efficiency", "agreement")
 
 
+Info = TypeVar("Info", ExplainerInfo, MetricInfo)
+
+
 @dataclass(frozen=True, eq=False)
 class ResultArrays:
     """Records as arrays.
 
     Attributes:
-        subjects: the explainers, in the order of the manifest.
-        yardsticks: the metrics, in the order of the manifest.
+        explainers: the explainers, in the order of the manifest.
+        metrics: the metrics, in the order of the manifest.
         examples: ids, sorted.
         values: by null ("" for the explanations themselves): (metrics, explainers, examples), NaN where undefined.
         graded: by null: whether there is a record at all, same shape.
         parts: by metric label: names of its parts and their values, (parts, explainers, examples).
     """
 
-    subjects: tuple[ExplainerInfo, ...]
-    yardsticks: tuple[MetricInfo, ...]
+    explainers: tuple[ExplainerInfo, ...]
+    metrics: tuple[MetricInfo, ...]
     examples: tuple[str, ...]
     values: Mapping[str, Floats]
     graded: Mapping[str, NDArray[np.bool_]]
@@ -116,19 +124,19 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """What one metric says of all explainers.
+    """The results of all explainers on one metric.
 
     Attributes:
-        yardstick: the metric.
+        metric: the metric.
         cells: by explainer; only those it graded.
         tests: all pairs of explainers, controls too, Holm-adjusted over this metric.
         best: the explainer with the best mean that is no control; None without a direction.
-        tied: explainers, no controls, that cannot be told from the best.
-        second: the one with the next best mean.
+        tied: explainers, no controls, that are not significantly worse than the best.
+        second: the explainer with the next best mean.
         needed: examples needed to tell the best from the second with power 0.8; None where no number would do.
     """
 
-    yardstick: MetricInfo
+    metric: MetricInfo
     cells: Mapping[str, Cell]
     tests: Comparison
     best: str | None
@@ -138,7 +146,7 @@ class Column:
 
     @property
     def leaders(self) -> tuple[str, ...]:
-        """The best and those that cannot be told from it."""
+        """The best and those tied with it."""
         return () if self.best is None else (self.best, *self.tied)
 
     @property
@@ -168,63 +176,63 @@ class Summary:
     tau_labels: tuple[str, ...]
 
 
-def gather(table: pa.Table, subjects: Sequence[ExplainerInfo], yardsticks: Sequence[MetricInfo]) -> ResultArrays:
-    """Sort records into arrays; labels that the manifest does not know come last."""
+def gather(table: pa.Table, explainers: Sequence[ExplainerInfo], metrics: Sequence[MetricInfo]) -> ResultArrays:
+    """Sort records into arrays; labels that the manifest does not list come last."""
     coded = {name: _coded(table.column(name)) for name in _AXES}
-    subjects, explainer = _ordered(coded["explainer"], subjects, lambda label: ExplainerInfo(label, label))
-    yardsticks, metric = _ordered(coded["metric"], yardsticks, lambda label: MetricInfo(label, label, "other", None))
+    explainers, by_explainer = _ordered(coded["explainer"], explainers, lambda label: ExplainerInfo(label, label))
+    metrics, by_metric = _ordered(coded["metric"], metrics, lambda label: MetricInfo(label, label, "other", None))
     examples = sorted(coded["example"].dictionary.to_pylist())
-    example = _recode(coded["example"], {name: at for at, name in enumerate(examples)})
+    by_example = _recode(coded["example"], {name: at for at, name in enumerate(examples)})
     value = np.asarray(table.column("value").to_numpy(), dtype=np.float64)
-    shape = (len(yardsticks), len(subjects), len(examples))
+    shape = (len(metrics), len(explainers), len(examples))
     whole = _equals(coded["part"], "")
     values, graded = {}, {}
     for null in ["", *sorted(set(coded["null"].dictionary.to_pylist()) - {""})]:
         rows = whole & _equals(coded["null"], null)
-        values[null], graded[null] = _means((metric[rows], explainer[rows], example[rows]), value[rows], shape)
+        values[null], graded[null] = _means((by_metric[rows], by_explainer[rows], by_example[rows]), value[rows], shape)
     parts = {}
     rows = ~whole & _equals(coded["null"], "")
-    for at in np.unique(metric[rows]):
-        mine = rows & (metric == at)
+    words = coded["part"].dictionary.to_pylist()
+    for at in np.unique(by_metric[rows]):
+        mine = rows & (by_metric == at)
         names, part = np.unique(_codes(coded["part"])[mine], return_inverse=True)
-        words = coded["part"].dictionary.to_pylist()
         labels = tuple(words[name] for name in names)
-        cube, _ = _means((part, explainer[mine], example[mine]), value[mine], (len(labels), *shape[1:]))
-        parts[yardsticks[at].label] = (labels, cube)
-    return ResultArrays(tuple(subjects), tuple(yardsticks), tuple(examples), values, graded, parts)
+        cube, _ = _means((part, by_explainer[mine], by_example[mine]), value[mine], (len(labels), *shape[1:]))
+        parts[metrics[at].label] = (labels, cube)
+    return ResultArrays(tuple(explainers), tuple(metrics), tuple(examples), values, graded, parts)
 
 
 def summarise(measured: ResultArrays) -> Summary:
     """Means, intervals, paired tests and rankings."""
     columns = []
-    for at, yardstick in enumerate(measured.yardsticks):
+    for at, metric in enumerate(measured.metrics):
         graded = measured.graded[""][at]
-        here = [subject for subject, any_ in zip(measured.subjects, graded.any(axis=1), strict=True) if any_]
+        here = [explainer for explainer, any_ in zip(measured.explainers, graded.any(axis=1), strict=True) if any_]
         if here:
-            rows = [measured.subjects.index(subject) for subject in here]
-            columns.append(_column(yardstick, here, measured.values[""][at][rows], graded[rows]))
-    judging = [column for column in columns if column.yardstick.judges]
-    real = [subject.label for subject in measured.subjects if not subject.control]
-    return Summary(tuple(columns), _taus(judging, real), tuple(column.yardstick.label for column in judging))
+            rows = [measured.explainers.index(explainer) for explainer in here]
+            columns.append(_column(metric, here, measured.values[""][at][rows], graded[rows]))
+    judging = [column for column in columns if column.metric.judges]
+    real = [explainer.label for explainer in measured.explainers if not explainer.control]
+    return Summary(tuple(columns), _taus(judging, real), tuple(column.metric.label for column in judging))
 
 
 _AXES = ("explainer", "null", "metric", "part", "example")
 
 
 def _column(
-    yardstick: MetricInfo, subjects: Sequence[ExplainerInfo], values: Floats, graded: NDArray[np.bool_]
+    metric: MetricInfo, explainers: Sequence[ExplainerInfo], values: Floats, graded: NDArray[np.bool_]
 ) -> Column:
-    labels = [subject.label for subject in subjects]
+    labels = [explainer.label for explainer in explainers]
     missing = (graded & np.isnan(values)).sum(axis=1).tolist()
     cells = {
         label: Cell(each.mean, each.low, each.high, each.n, lost)
         for label, each, lost in zip(labels, intervals(values), missing, strict=True)
     }
-    tests = pairwise(dict(zip(labels, values, strict=True)), higher_is_better=yardstick.higher_is_better, alpha=ALPHA)
-    real = [s.label for s in subjects if not s.control and cells[s.label].n]
-    if not yardstick.sign or not real:
-        return Column(yardstick, cells, tests, None, (), None, None)
-    order = sorted(real, key=lambda label: (-yardstick.sign * cells[label].mean, labels.index(label)))
+    tests = pairwise(dict(zip(labels, values, strict=True)), higher_is_better=metric.higher_is_better, alpha=ALPHA)
+    real = [s.label for s in explainers if not s.control and cells[s.label].n]
+    if not metric.sign or not real:
+        return Column(metric, cells, tests, None, (), None, None)
+    order = sorted(real, key=lambda label: (-metric.sign * cells[label].mean, labels.index(label)))
     best, second = order[0], order[1] if len(order) > 1 else None
     worse = set(tests.beats(best))
     tied = tuple(label for label in order[1:] if label not in worse)
@@ -233,13 +241,13 @@ def _column(
         if second is None
         else examples_needed(differences(values[labels.index(best)], values[labels.index(second)]))
     )
-    return Column(yardstick, cells, tests, best, tied, second, needed)
+    return Column(metric, cells, tests, best, tied, second, needed)
 
 
 def _taus(columns: Sequence[Column], real: Sequence[str]) -> Floats:
     size = len(columns)
     taus = np.full((size, size), np.nan)
-    means = np.array([[column.yardstick.sign * _mean(column, label) for label in real] for column in columns])
+    means = np.array([[column.metric.sign * _mean(column, label) for label in real] for column in columns])
     for i in range(size):
         for j in range(i, size):
             if np.isfinite(means[[i, j]]).all(axis=0).sum() > 2:
@@ -269,12 +277,14 @@ def _recode(column: pa.DictionaryArray, places: Mapping[str, int]) -> NDArray[np
     return np.array([places[name] for name in column.dictionary.to_pylist()], dtype=np.int64)[_codes(column)]
 
 
-def _ordered(column: pa.DictionaryArray, known: Sequence[Any], make: Any) -> tuple[list[Any], NDArray[np.int64]]:
-    """The known things that have records, then unknown ones, and the place of every row among them."""
+def _ordered(
+    column: pa.DictionaryArray, known: Sequence[Info], make: Callable[[str], Info]
+) -> tuple[list[Info], NDArray[np.int64]]:
+    """The known explainers or metrics that have records, then unknown ones, and the place of each row among them."""
     present = column.dictionary.to_pylist()
-    things = [thing for thing in known if thing.label in set(present)]
-    things += [make(label) for label in sorted(set(present) - {thing.label for thing in things})]
-    return things, _recode(column, {thing.label: at for at, thing in enumerate(things)})
+    infos = [info for info in known if info.label in set(present)]
+    infos += [make(label) for label in sorted(set(present) - {info.label for info in infos})]
+    return infos, _recode(column, {info.label: at for at, info in enumerate(infos)})
 
 
 def _means(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from didact.errors import FormatError, InputError
-from didact.experiments.tables import ExplainerInfo, MetricInfo, ResultArrays, gather
+from didact.experiments.grading.summary import ExplainerInfo, MetricInfo, ResultArrays, gather
 from didact.store import explanations, records
 from didact.types import Example, Explanation
 
@@ -23,6 +23,28 @@ CONTROLS = ("random", "trivial", "human")
 
 MEMORY = MetricInfo("memory", "memory", "efficiency", False, {}, "Peak memory while explaining, in MiB.")
 """What the runner measures by itself, so that no metric and no card stands in the manifest."""
+
+
+class ManifestEntry(TypedDict, total=False):
+    """An explainer or metric of a run: its registered name, settings and card."""
+
+    method: str
+    metric: str
+    parameters: dict[str, object]
+    card: dict[str, object]
+
+
+class GradingManifest(TypedDict, total=False):
+    """What was run, as the runner wrote it; a report lacks what is not there."""
+
+    name: str
+    command: str
+    model: dict[str, object]
+    data: dict[str, object]
+    seeds: list[int]
+    versions: dict[str, str]
+    explainers: dict[str, ManifestEntry]
+    metrics: dict[str, ManifestEntry]
 
 
 @dataclass(frozen=True)
@@ -47,7 +69,7 @@ class Run:
     """
 
     folder: Path
-    manifest: Mapping[str, Any]
+    manifest: GradingManifest
     measured: ResultArrays
     kept: Kept | None
     costs: Mapping[str, Spent]
@@ -81,26 +103,26 @@ class Kept:
     @property
     def wrong(self) -> NDArray[np.bool_]:
         """By example: whether the prediction is known to differ from the gold label."""
-        found = np.zeros(len(self.examples), dtype=bool)
+        wrong = np.zeros(len(self.examples), dtype=bool)
         once = self._once
         for place, labels, gold, is_number, predicted in zip(
             self._places, *(once.column(name).to_pylist() for name in _GOLD), strict=True
         ):
             name = labels[int(gold)] if is_number and int(gold) < len(labels) else gold
             if place is not None and name in labels:
-                found[place] = name != predicted
-        return found
+                wrong[place] = name != predicted
+        return wrong
 
     def explained(self, examples: Sequence[int]) -> dict[int, dict[str, Explanation]]:
         """The explanations of some examples, by example and explainer; of several seeds the first."""
         place_of = dict(zip(self._places, range(self._once.num_rows), strict=True))
-        found: dict[int, dict[str, Explanation]] = {}
+        explained: dict[int, dict[str, Explanation]] = {}
         for example in examples:
             row = None if example not in place_of else self._once.slice(place_of[example], 1).to_pylist()[0]
-            found[example] = {} if row is None else self._of(row)
-        return found
+            explained[example] = {} if row is None else self._of(row)
+        return explained
 
-    def _of(self, row: Mapping[str, Any]) -> dict[str, Explanation]:
+    def _of(self, row: Mapping[str, object]) -> dict[str, Explanation]:
         table = self.table
         for name in ("text", "text_pair", "id"):
             column, wanted = table.column(name), row[name]
@@ -143,10 +165,10 @@ def read_run(folder: Path) -> Run:
     filled = [table for table in tables if table.num_rows]
     if not filled:
         raise InputError(f"{folder} has no records: nothing was graded, so there is nothing to report")
-    measured = gather(pa.concat_tables(filled), _subjects(manifest), _yardsticks(manifest))
+    measured = gather(pa.concat_tables(filled), _explainers(manifest), _metrics(manifest))
     place = folder / "explanations.parquet"
     table = _explanations(place) if place.is_file() else None
-    labels = tuple(s.label for s in sorted(measured.subjects, key=lambda subject: subject.control))
+    labels = tuple(s.label for s in sorted(measured.explainers, key=lambda explainer: explainer.control))
     kept = None if table is None else Kept(table, labels, measured.examples)
     return Run(folder, manifest, measured, kept, _costs(measured, table))
 
@@ -171,14 +193,14 @@ def _check(folder: Path) -> None:
     raise InputError(f"{folder} is no run: it has no {' and no '.join(missing)}; make one with `didact run RECIPE`")
 
 
-def _manifest(path: Path) -> dict[str, Any]:
+def _manifest(path: Path) -> GradingManifest:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        manifest: GradingManifest = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as problem:
         raise FormatError(f"{path} is not JSON: {problem}; run the recipe again") from None
-    if not isinstance(found, dict):
-        raise FormatError(f"{path} holds a {type(found).__name__} instead of an object; run the recipe again")
-    return found
+    if not isinstance(manifest, dict):
+        raise FormatError(f"{path} holds a {type(manifest).__name__} instead of an object; run the recipe again")
+    return manifest
 
 
 def _explanations(path: Path) -> pa.Table | None:
@@ -200,34 +222,33 @@ def _costs(measured: ResultArrays, table: pa.Table | None) -> dict[str, Spent]:
         return {}
     names = ("forwards", "backwards", "seconds")
     means = table.group_by("explainer").aggregate([(name, "mean") for name in names]).to_pylist()
-    found = {row["explainer"]: Spent(*(row[f"{name}_mean"] for name in names)) for row in means}
-    return {subject.label: found[subject.label] for subject in measured.subjects if subject.label in found}
+    costs = {row["explainer"]: Spent(*(row[f"{name}_mean"] for name in names)) for row in means}
+    return {info.label: costs[info.label] for info in measured.explainers if info.label in costs}
 
 
-def _subjects(manifest: Mapping[str, Any]) -> list[ExplainerInfo]:
-    found = []
-    for label, told in (manifest.get("explainers") or {}).items():
-        card = told.get("card") or {}
-        method = str(told.get("method", label))
+def _explainers(manifest: GradingManifest) -> list[ExplainerInfo]:
+    infos = []
+    for label, entry in (manifest.get("explainers") or {}).items():
+        card = entry.get("card") or {}
+        method = str(entry.get("method", label))
         control = card.get("family") == "control" or method in CONTROLS
-        found.append(ExplainerInfo(label, method, control, told.get("parameters") or {}, str(card.get("summary", ""))))
-    return found
+        infos.append(ExplainerInfo(label, method, control, entry.get("parameters") or {}, str(card.get("summary", ""))))
+    return infos
 
 
-def _yardsticks(manifest: Mapping[str, Any]) -> list[MetricInfo]:
-    found = []
-    for label, told in (manifest.get("metrics") or {}).items():
-        card = told.get("card") or {}
-        found.append(
+def _metrics(manifest: GradingManifest) -> list[MetricInfo]:
+    infos = []
+    for label, entry in (manifest.get("metrics") or {}).items():
+        card = entry.get("card") or {}
+        better = card.get("higher_is_better", True)
+        infos.append(
             MetricInfo(
                 label,
-                str(told.get("metric", label)),
+                str(entry.get("metric", label)),
                 str(card.get("family", "other")),
-                card.get("higher_is_better", True),
-                told.get("parameters") or {},
+                None if better is None else bool(better),
+                entry.get("parameters") or {},
                 str(card.get("summary", "")),
             )
         )
-    if not any(one.label == MEMORY.label for one in found):
-        found.append(MEMORY)
-    return found
+    return infos if any(info.label == MEMORY.label for info in infos) else [*infos, MEMORY]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from didact.experiments.grading.summary import ALPHA, Column, MetricInfo, ResultArrays, Summary
 from didact.experiments.report.formatting import listed, number, plural
-from didact.experiments.tables import ALPHA, Column, MetricInfo, ResultArrays, Summary
 from didact.stats.bootstrap import differences
 from didact.stats.paired import holm, signed_rank
 
@@ -38,19 +38,19 @@ class Check:
 
 @dataclass(frozen=True, eq=False)
 class MetricVerdict:
-    """What the panel says of one metric.
+    """What the panel concludes about one metric.
 
     Attributes:
-        yardstick: the metric.
+        metric: the metric.
         real: the explainers it graded that are no controls.
         checks: by explainer, then by null.
         controls: mean of each blind control.
         gamed_by: blind controls that are not significantly worse than the best real explainer.
         not_above_random: real explainers that are not significantly better than random scores.
-        sentences: what a reader should know, worst first; none where nothing is wrong.
+        sentences: what is wrong with it, worst first; none where nothing is.
     """
 
-    yardstick: MetricInfo
+    metric: MetricInfo
     real: tuple[str, ...]
     checks: Mapping[str, Mapping[str, Check]]
     controls: Mapping[str, float]
@@ -60,7 +60,7 @@ class MetricVerdict:
 
     @property
     def gamed(self) -> bool:
-        """Whether an explanation that says nothing does as well as the best real one."""
+        """Whether a control that explains nothing does as well as the best real explainer."""
         return bool(self.gamed_by)
 
     @property
@@ -80,40 +80,40 @@ class MetricVerdict:
 
 def judge(measured: ResultArrays, summary: Summary) -> list[MetricVerdict]:
     """A verdict on every metric that judges quality."""
-    labels = [yardstick.label for yardstick in measured.yardsticks]
+    labels = [metric.label for metric in measured.metrics]
     return [
-        _verdict(measured, column, labels.index(column.yardstick.label))
+        _verdict(measured, column, labels.index(column.metric.label))
         for column in summary.columns
-        if column.yardstick.judges
+        if column.metric.judges
     ]
 
 
 def controls(measured: ResultArrays) -> dict[str, str]:
     """Method -> label of the blind controls in this experiment."""
-    found = {subject.method: subject.label for subject in reversed(measured.subjects) if subject.method in BLIND}
-    return {method: found[method] for method in BLIND if method in found}
+    labels = {info.method: info.label for info in reversed(measured.explainers) if info.method in BLIND}
+    return {method: labels[method] for method in BLIND if method in labels}
 
 
 def _verdict(measured: ResultArrays, column: Column, metric: int) -> MetricVerdict:
     checks = _checks(measured, column, metric)
-    real = [s.label for s in measured.subjects if not s.control and s.label in column.cells]
+    real = [s.label for s in measured.explainers if not s.control and s.label in column.cells]
     blind = {label: method for method, label in controls(measured).items() if label in column.cells}
     best = column.best
     gamed = tuple(label for label in blind if best is not None and label not in column.tests.beats(best))
     random = next((label for label, method in blind.items() if method == "random"), None)
     weak = tuple(label for label in real if random is not None and random not in column.tests.beats(label))
     means = {label: column.cells[label].mean for label in blind}
-    told = _sentences(column, checks, real, gamed, weak)
-    return MetricVerdict(column.yardstick, tuple(real), checks, means, gamed, weak, tuple(told))
+    sentences = tuple(_sentences(column, checks, real, gamed, weak))
+    return MetricVerdict(column.metric, tuple(real), checks, means, gamed, weak, sentences)
 
 
 def _checks(measured: ResultArrays, column: Column, metric: int) -> dict[str, dict[str, Check]]:
     pairs = [
-        (subject.label, null, measured.values[""][metric, row], measured.values[null][metric, row])
+        (explainer.label, null, measured.values[""][metric, row], measured.values[null][metric, row])
         for null in NULLS
         if null in measured.values
-        for row, subject in enumerate(measured.subjects)
-        if subject.label in column.cells
+        for row, explainer in enumerate(measured.explainers)
+        if explainer.label in column.cells
     ]
     pairs = [pair for pair in pairs if not np.isnan(differences(pair[2], pair[3])).all()]
     if not pairs:
@@ -122,7 +122,7 @@ def _checks(measured: ResultArrays, column: Column, metric: int) -> dict[str, di
     checks: dict[str, dict[str, Check]] = {}
     for (label, null, value, broken), test, p in zip(pairs, tests, holm([t.p for t in tests]).tolist(), strict=True):
         both = ~np.isnan(differences(value, broken))
-        beats = p < ALPHA and column.yardstick.sign * test.effect > 0
+        beats = p < ALPHA and column.metric.sign * test.effect > 0
         checks.setdefault(label, {})[null] = Check(float(value[both].mean()), float(broken[both].mean()), p, beats)
     return checks
 
@@ -134,22 +134,22 @@ def _sentences(
     gamed: Sequence[str],
     weak: Sequence[str],
 ) -> list[str]:
-    name, told = column.yardstick.label, []
+    name, sentences = column.metric.label, []
     if gamed and column.best is not None:
         best = column.cells[column.best]
         scored = listed([f"{label} ({number(column.cells[label].mean, column.largest)})" for label in gamed])
-        told.append(
+        sentences.append(
             f"On {name}, {scored} {plural(gamed, 'is', 'are')} not significantly worse than the best real method, "
             f"{column.best} ({number(best.mean, column.largest)}): this metric can be gamed here."
         )
     elif weak:
         amount = "no method is" if len(weak) == len(real) else f"{listed(weak)} {plural(weak, 'is', 'are')} not"
-        told.append(f"On {name}, {amount} significantly better than random scores.")
+        sentences.append(f"On {name}, {amount} significantly better than random scores.")
     for null, words in NULLS.items():
         failed = [label for label in real if null in checks.get(label, {}) and not checks[label][null].beats]
         if not failed:
             continue
         everyone = len(failed) > 1 and len(failed) == sum(null in checks.get(label, {}) for label in real)
         who = "no method is" if everyone else f"{listed(failed)} {plural(failed, 'is', 'are')} no"
-        told.append(f"On {name}, {who} better than {words}.")
-    return told
+        sentences.append(f"On {name}, {who} better than {words}.")
+    return sentences

@@ -1,20 +1,21 @@
-"""Everything a report says, before it is written in any form."""
+"""Everything that a grading report says, before it is written in any format."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from didact.errors import UnknownNameError
-from didact.experiments.report.anti_gaming import MetricVerdict, controls, judge
-from didact.experiments.report.examples import Pick, pick
-from didact.experiments.report.load_run import Run
-from didact.experiments.tables import Column, Summary, summarise
+from didact.experiments.grading.report.anti_gaming import MetricVerdict, controls, judge
+from didact.experiments.grading.report.examples import Pick, pick
+from didact.experiments.grading.report.load_run import Run
+from didact.experiments.grading.summary import Column, Summary, summarise
 from didact.registry import unknown
 
 
 @dataclass(frozen=True, eq=False)
-class Findings:
-    """What was found in a run.
+class GradingFindings:
+    """What the report on a run says.
 
     Attributes:
         run: the run.
@@ -35,9 +36,21 @@ class Findings:
         """Label of the random control."""
         return controls(self.run.measured).get("random")
 
+    @cached_property
+    def families(self) -> dict[str, list[Column]]:
+        """Columns by the family of their metric, in order of appearance."""
+        families: dict[str, list[Column]] = {}
+        for column in self.summary.columns:
+            families.setdefault(column.metric.family, []).append(column)
+        return families
+
+    def column(self, verdict: MetricVerdict) -> Column:
+        """The column of the metric that a verdict is on."""
+        return next(column for column in self.summary.columns if column.metric.label == verdict.metric.label)
+
     def verdict(self, column: Column) -> MetricVerdict | None:
         """The panel's verdict on a metric; None for metrics that do not judge quality."""
-        return next((one for one in self.verdicts if one.yardstick.label == column.yardstick.label), None)
+        return next((each for each in self.verdicts if each.metric.label == column.metric.label), None)
 
     def is_gamed(self, column: Column) -> bool:
         """Whether a control that explains nothing does as well as the best real explainer."""
@@ -45,7 +58,7 @@ class Findings:
         return verdict is not None and verdict.gamed
 
 
-def find(run: Run, *, metric: str | None = None, examples: int = 3) -> Findings:
+def find(run: Run, *, metric: str | None = None, examples: int = 3) -> GradingFindings:
     """Work out what the report says.
 
     Args:
@@ -59,18 +72,16 @@ def find(run: Run, *, metric: str | None = None, examples: int = 3) -> Findings:
     summary = summarise(run.measured)
     verdicts = tuple(judge(run.measured, summary))
     quality = _quality(summary, metric)
-    return Findings(run, summary, verdicts, quality, tuple(pick(run, quality, examples)))
+    return GradingFindings(run, summary, verdicts, quality, tuple(pick(run, quality, examples)))
 
 
 def _quality(summary: Summary, metric: str | None) -> Column | None:
     directed = [column for column in summary.columns if column.best is not None]
     if metric is not None:
-        found = [column for column in directed if column.yardstick.label == metric]
-        if not found:
-            raise UnknownNameError(unknown("metric", metric, [column.yardstick.label for column in directed]))
-        return found[0]
-    judging = [column for column in directed if column.yardstick.judges]
-    ranked = sorted(
-        judging, key=lambda c: (c.yardstick.metric != "comprehensiveness", c.yardstick.family != "faithfulness")
-    )
+        chosen = [column for column in directed if column.metric.label == metric]
+        if not chosen:
+            raise UnknownNameError(unknown("metric", metric, [column.metric.label for column in directed]))
+        return chosen[0]
+    judging = [column for column in directed if column.metric.judges]
+    ranked = sorted(judging, key=lambda c: (c.metric.metric != "comprehensiveness", c.metric.family != "faithfulness"))
     return ranked[0] if ranked else None

@@ -8,9 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 
-from didact.render.pieces import printable
+from didact.render.markup import html_text
 from didact.render.style import level
 from didact.types import Floats
 
@@ -48,13 +47,13 @@ class Series:
 
 @dataclass(frozen=True)
 class Bar:
-    """One row of intervals; ``told`` stands at its end."""
+    """One row of intervals; ``note`` stands at its end."""
 
     name: str
     middle: float
     low: float
     high: float
-    told: str = ""
+    note: str = ""
     control: bool = False
 
 
@@ -65,7 +64,7 @@ class Caption:
     Attributes:
         key: makes ids unique on the page.
         title: what it shows.
-        description: the same for those who cannot see it, with the finding where there is one.
+        description: the same for those who cannot see it, with the result where there is a clear one.
         x: the horizontal axis.
         y: the vertical axis.
     """
@@ -144,7 +143,7 @@ def forest(groups: Mapping[str, Sequence[Bar]], caption: Caption) -> str:
         for tick in ticks
     )
     middle = (xs.begin + xs.end) / 2
-    below = f'<text class="faint" x="{middle:.1f}" y="{y + 34:.1f}" text-anchor="middle">{_text(caption.x)}</text>'
+    below = f'<text class="faint" x="{middle:.1f}" y="{y + 34:.1f}" text-anchor="middle">{html_text(caption.x)}</text>'
     return _chart(caption, "".join(rows) + numbers + below, height=y + 42)
 
 
@@ -263,20 +262,20 @@ def _frame(xs: _Axis, ys: _Axis, caption: Caption) -> str:
     ]
     middle = (xs.begin + xs.end) / 2
     lines.append(
-        f'<text class="faint" x="{middle:.1f}" y="{HEIGHT - 6:.1f}" text-anchor="middle">{_text(caption.x)}</text>'
+        f'<text class="faint" x="{middle:.1f}" y="{HEIGHT - 6:.1f}" text-anchor="middle">{html_text(caption.x)}</text>'
     )
     lines.append(
         f'<text class="faint" transform="translate(13 {(ys.begin + ys.end) / 2:.1f}) rotate(-90)" '
-        f'text-anchor="middle">{_text(caption.y)}</text>'
+        f'text-anchor="middle">{html_text(caption.y)}</text>'
     )
     return "".join(lines)
 
 
 def _mark(point: Point, x: float, ys: _Axis) -> str:
     kind = " control" if point.control else ""
-    told = f"{point.name}: {point.y:.4g} [{point.low:.4g}, {point.high:.4g}] at {point.x:.4g}"
+    title = f"{point.name}: {point.y:.4g} [{point.low:.4g}, {point.high:.4g}] at {point.x:.4g}"
     return (
-        f"<g><title>{_text(told)}</title>"
+        f"<g><title>{html_text(title)}</title>"
         f'<path class="whisker" d="M{x:.1f} {ys.place(point.low):.1f}V{ys.place(point.high):.1f}"/>'
         f'<circle class="dot{kind}" cx="{x:.1f}" cy="{ys.place(point.y):.1f}" r="5"/></g>'
     )
@@ -285,7 +284,7 @@ def _mark(point: Point, x: float, ys: _Axis) -> str:
 def _labels(points: Sequence[Point], xs: _Axis, ys: _Axis) -> list[str]:
     """A name beside every dot, where it covers no other name; the front's names are placed first."""
     taken = [_box(xs.place(point.x) - 6, ys.place(point.y) + 6, 12, 12) for point in points]
-    found = []
+    labels = []
     for point in sorted(points, key=lambda each: (not each.front, each.control, each.x)):
         name = _clip(point.name, 26)
         x, y, wide = xs.place(point.x), ys.place(point.y), 6.6 * len(name)
@@ -298,8 +297,8 @@ def _labels(points: Sequence[Point], xs: _Axis, ys: _Axis) -> list[str]:
         left, base = free[0] if free else spots[0]
         taken.append(_box(left, base, wide, 12))
         kind = "halo on-front" if point.front else "halo faint" if point.control else "halo"
-        found.append(f'<text class="{kind}" x="{left:.1f}" y="{base:.1f}">{_text(name)}</text>')
-    return found
+        labels.append(f'<text class="{kind}" x="{left:.1f}" y="{base:.1f}">{html_text(name)}</text>')
+    return labels
 
 
 def _box(left: float, base: float, wide: float, high: float) -> tuple[float, float, float, float]:
@@ -321,15 +320,15 @@ def _interval(bar: Bar, xs: _Axis, y: float) -> str:
     label = (
         f'<text class="{text}" x="{xs.begin - 12:.1f}" y="{y + 4:.1f}" text-anchor="end">{_short(bar.name, 28)}</text>'
     )
-    end = f'<text class="faint" x="{xs.end + 12:.1f}" y="{y + 4:.1f}">{_short(bar.told, 24)}</text>'
+    end = f'<text class="faint" x="{xs.end + 12:.1f}" y="{y + 4:.1f}">{_short(bar.note, 24)}</text>'
     if not math.isfinite(bar.middle):
         return label + end
     whisker = ""
     if math.isfinite(bar.low + bar.high):
         whisker = f'<path class="whisker" d="M{xs.place(bar.low):.1f} {y:.1f}H{xs.place(bar.high):.1f}"/>'
-    told = f"{bar.name}: {bar.middle:.3g} [{bar.low:.3g}, {bar.high:.3g}]"
+    title = f"{bar.name}: {bar.middle:.3g} [{bar.low:.3g}, {bar.high:.3g}]"
     dot = f'<circle class="dot{kind}" cx="{xs.place(bar.middle):.1f}" cy="{y:.1f}" r="4"/>'
-    return f"<g><title>{_text(told)}</title>{whisker}{dot}</g>{label}{end}"
+    return f"<g><title>{html_text(title)}</title>{whisker}{dot}</g>{label}{end}"
 
 
 def _band(series: Series, xs: _Axis, ys: _Axis, number: int) -> str:
@@ -341,8 +340,8 @@ def _band(series: Series, xs: _Axis, ys: _Axis, number: int) -> str:
 def _line(series: Series, xs: _Axis, ys: _Axis, number: int | None, unit: str) -> str:
     at = " ".join(f"{xs.place(x):.1f},{ys.place(y):.1f}" for x, y in zip(series.xs, series.ys, strict=True))
     kind = "control" if series.control else "rest" if number is None else f"line s{number}"
-    told = ", ".join(f"{x:.4g}{unit}: {y:.3g}" for x, y in zip(series.xs, series.ys, strict=True))
-    return f'<polyline class="{kind}" points="{at}"><title>{_text(series.name)}: {told}</title></polyline>'
+    title = ", ".join(f"{x:.4g}{unit}: {y:.3g}" for x, y in zip(series.xs, series.ys, strict=True))
+    return f'<polyline class="{kind}" points="{at}"><title>{html_text(series.name)}: {title}</title></polyline>'
 
 
 def _class(series: Series, colour: dict[str, int]) -> str:
@@ -360,11 +359,11 @@ def _legend(series: Series, colour: dict[str, int], x: float, y: float) -> str:
 def _square(value: float, row: str, column: str, place: tuple[float, float, float], digits: int) -> str:
     x, y, side = place
     known = math.isfinite(value)
-    told = f"{row} and {column}: {value:.{digits}f}" if known else f"{row} and {column}: not defined"
+    title = f"{row} and {column}: {value:.{digits}f}" if known else f"{row} and {column}: not defined"
     shade = level(max(-1.0, min(1.0, value)), signed=True) if known else ""
     shown = f"{value:.{digits}f}".replace("-", "−") if known else "–"
     return (
-        f"<g><title>{_text(told)}</title>"
+        f"<g><title>{html_text(title)}</title>"
         f'<rect class="cell {shade}" x="{x:.1f}" y="{y:.1f}" width="{side:.1f}" height="{side * 0.62:.1f}"/>'
         f'<text x="{x + side / 2:.1f}" y="{y + 18:.1f}" text-anchor="middle">{shown}</text></g>'
     )
@@ -375,8 +374,8 @@ def _chart(caption: Caption, inner: str, *, width: float = WIDTH, height: float 
     return (
         f'<div class="chart"><svg viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-labelledby="{ids}" '
         f'style="--wide:{width:.0f}px;max-width:{width:.0f}px">'
-        f'<title id="{caption.key}-title">{_text(caption.title)}</title>'
-        f'<desc id="{caption.key}-desc">{_text(caption.description)}</desc>{inner}</svg></div>'
+        f'<title id="{caption.key}-title">{html_text(caption.title)}</title>'
+        f'<desc id="{caption.key}-desc">{html_text(caption.description)}</desc>{inner}</svg></div>'
     )
 
 
@@ -387,13 +386,9 @@ def _tick(value: float) -> str:
 
 
 def _short(name: str, longest: int) -> str:
-    return _text(_clip(name, longest))
+    return html_text(_clip(name, longest))
 
 
 def _clip(name: str, longest: int) -> str:
     flat = " ".join(name.split()) or "(blank)"
     return flat if len(flat) <= longest else flat[: longest - 1] + "…"
-
-
-def _text(text: str) -> str:
-    return escape(printable(text))

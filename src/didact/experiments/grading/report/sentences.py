@@ -1,12 +1,12 @@
-"""What the report says in sentences: which explainers to trust, and what to keep in mind."""
+"""The sentences of a grading report: which explainers to trust, and what to keep in mind."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from didact.experiments.report.findings import Findings
+from didact.experiments.grading.report.findings import GradingFindings
+from didact.experiments.grading.summary import Column
 from didact.experiments.report.formatting import interval, listed, number, plural
-from didact.experiments.tables import Column
 from didact.render.facts import duration, percent
 
 FEW = 30
@@ -15,9 +15,9 @@ FEW = 30
 FAMILIES = ("faithfulness", "plausibility", "stability")
 
 
-def headlines(findings: Findings) -> list[str]:
+def headlines(findings: GradingFindings) -> list[str]:
     """The answer to "which should I trust?" in a few lines, the most important first."""
-    judging = [column for column in findings.summary.columns if column.yardstick.judges and column.best is not None]
+    judging = [column for column in findings.summary.columns if column.metric.judges and column.best is not None]
     if not judging:
         return ["No metric here judges quality, so there is nothing to recommend; add one of faithfulness."]
     sound = [column for column in judging if not findings.is_gamed(column)]
@@ -28,15 +28,15 @@ def headlines(findings: Findings) -> list[str]:
     return lines
 
 
-def caveats(findings: Findings) -> list[str]:
+def caveats(findings: GradingFindings) -> list[str]:
     """What the numbers do not say, and what they rest on."""
     measured, lines = findings.run.measured, []
     texts = len(measured.examples)
     seeds = findings.run.manifest.get("seeds") or [0]
-    told = f"{texts:,} {plural(texts, 'text', 'texts')}"
+    count = f"{texts:,} {plural(texts, 'text', 'texts')}"
     if len(seeds) > 1:
-        told += f"; values of {len(seeds)} seeds are averaged per text first"
-    lines.append(f"{told}. Intervals are 95 % bootstrap intervals of the mean over texts.")
+        count += f"; values of {len(seeds)} seeds are averaged per text first"
+    lines.append(f"{count}. Intervals are 95 % bootstrap intervals of the mean over texts.")
     lines.append(
         "Explainers are compared in pairs on the same texts (Wilcoxon's signed-rank test), with Holm's correction over "
         "all pairs of a metric. That a difference is not significant does not show that there is none."
@@ -58,13 +58,13 @@ def caveats(findings: Findings) -> list[str]:
     return lines
 
 
-def _overall(findings: Findings, sound: Sequence[Column], judging: int) -> str:
+def _overall(findings: GradingFindings, sound: Sequence[Column], judging: int) -> str:
     if not sound:
         return (
             "On no metric here are real explanations better than random or trivial ones: nothing in this run tells "
             "which explainer to trust."
         )
-    real = [subject.label for subject in findings.run.measured.subjects if not subject.control]
+    real = [explainer.label for explainer in findings.run.measured.explainers if not explainer.control]
     wins = {label: sum(label in column.leaders for column in sound) for label in real}
     most = max(wins.values())
     top = [label for label in real if wins[label] == most]
@@ -78,30 +78,30 @@ def _overall(findings: Findings, sound: Sequence[Column], judging: int) -> str:
     return f"{line}{after}."
 
 
-def _families(findings: Findings, sound: Sequence[Column]) -> list[str]:
+def _families(findings: GradingFindings, sound: Sequence[Column]) -> list[str]:
     lines = []
-    present = [family for family in FAMILIES if any(column.yardstick.family == family for column in sound)]
+    present = [family for family in FAMILIES if any(column.metric.family == family for column in sound)]
     for family in present:
-        mine = [column for column in sound if column.yardstick.family == family]
+        mine = [column for column in sound if column.metric.family == family]
         column = findings.quality if findings.quality in mine else mine[0]
         lines.append(f"{family.capitalize()}: {_lead(findings, column)}")
     return lines
 
 
-def _lead(findings: Findings, column: Column | None) -> str:
+def _lead(findings: GradingFindings, column: Column | None) -> str:
     if column is None or column.best is None:
         return "nothing to compare."
     cell = column.cells[column.best]
     random = column.cells.get(findings.random or "")
     beside = f", random {number(random.mean, column.largest)}" if random is not None else ""
-    value = f"{number(cell.mean, column.largest)} {interval(cell, column.largest)}"
-    line = f"{column.best} leads on {column.yardstick.label} with {value} (n = {cell.n}{beside})"
+    value = f"{number(cell.mean, column.largest)} {interval(cell.low, cell.high, column.largest)}"
+    line = f"{column.best} leads on {column.metric.label} with {value} (n = {cell.n}{beside})"
     if column.tied:
-        return f"{line}; {listed(column.tied)} cannot be told from it."
+        return f"{line}; {listed(column.tied)} cannot be distinguished from it."
     return f"{line}, significantly ahead of all others." if column.second else f"{line}."
 
 
-def _cheapest(findings: Findings) -> list[str]:
+def _cheapest(findings: GradingFindings) -> list[str]:
     column, costs = findings.quality, findings.run.costs
     if column is None or findings.is_gamed(column) or len(column.leaders) < 2:
         return []
@@ -110,24 +110,24 @@ def _cheapest(findings: Findings) -> list[str]:
     known = {label: value for label, value in spent.items() if value}
     if len(known) < 2:
         return []
-    label, dearest = min(known, key=lambda one: known[one]), max(known, key=lambda one: known[one])
+    label, dearest = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
     if known[label] == known[dearest]:
         return []
 
-    def told(value: float) -> str:
+    def shown(value: float) -> str:
         return duration(value) if unit == "seconds" else f"{number(value)} forwards"
 
     return [
-        f"Cheapest of the best group on {column.yardstick.label}: {label}, {told(known[label])} per text "
-        f"({dearest}: {told(known[dearest])})."
+        f"Cheapest of the best group on {column.metric.label}: {label}, {shown(known[label])} per text "
+        f"({dearest}: {shown(known[dearest])})."
     ]
 
 
-def _warnings(findings: Findings) -> list[str]:
+def _warnings(findings: GradingFindings) -> list[str]:
     gamed = [verdict for verdict in findings.verdicts if verdict.gamed]
     lines = []
     if gamed:
-        names = listed([verdict.yardstick.label for verdict in gamed])
+        names = listed([verdict.metric.label for verdict in gamed])
         who = listed(sorted({label for verdict in gamed for label in verdict.gamed_by}))
         lines.append(
             f"Warning: do not read {names} as quality here: explanations that say nothing ({who}) are not "
@@ -138,31 +138,31 @@ def _warnings(findings: Findings) -> list[str]:
         for label in verdict.failed("shuffle") if not verdict.gamed else ():
             failing[label] = failing.get(label, 0) + 1
     if failing:
-        told = [f"{label} ({count} {plural(count, 'metric', 'metrics')})" for label, count in failing.items()]
-        lines.append(f"Warning: no better than their own scores shuffled over the words: {listed(told)}.")
+        names = listed([f"{label} ({count} {plural(count, 'metric', 'metrics')})" for label, count in failing.items()])
+        lines.append(f"Warning: no better than their own scores shuffled over the words: {names}.")
     return lines
 
 
-def _needed(findings: Findings) -> list[str]:
+def _needed(findings: GradingFindings) -> list[str]:
     """How many texts would tell the best from the second, where the run could not."""
-    told = [
-        f"{column.yardstick.label} about {column.needed:,} ({column.best} from {column.second})"
+    needed = [
+        f"{column.metric.label} about {column.needed:,} ({column.best} from {column.second})"
         for column in findings.summary.columns
-        if column.yardstick.judges and column.second in column.tied and column.needed is not None
+        if column.metric.judges and column.second in column.tied and column.needed is not None
     ]
-    if not told:
+    if not needed:
         return []
-    return [f"Texts needed to tell the best from the second, with power 0.8 and no correction: {'; '.join(told)}."]
+    return [f"Texts needed to tell the best from the second, with power 0.8 and no correction: {'; '.join(needed)}."]
 
 
-def _undefined(findings: Findings) -> list[str]:
+def _undefined(findings: GradingFindings) -> list[str]:
     lines = []
     for column in findings.summary.columns:
         worst = max(column.cells, key=lambda label: column.cells[label].missing)
         cell = column.cells[worst]
         if cell.missing:
             lines.append(
-                f"{column.yardstick.label} is undefined for up to {cell.missing:,} of {cell.missing + cell.n:,} texts "
+                f"{column.metric.label} is undefined for up to {cell.missing:,} of {cell.missing + cell.n:,} texts "
                 f"({percent(cell.missing / (cell.missing + cell.n))}, {worst}); these are left out."
             )
     return lines

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from didact.experiments.report.load_run import Run
-from didact.experiments.tables import Column
+from didact.experiments.grading.report.load_run import Run
+from didact.experiments.grading.summary import Column
 from didact.types import Explanation, Floats
 
 
@@ -42,24 +42,24 @@ def pick(run: Run, quality: Column | None, count: int) -> list[Pick]:
         _ranked(np.where(wrong, value, np.nan), f"a wrong prediction, {words[1]} among these"),
     ]
     chosen = list(_in_turn(rules, count))
-    found = run.kept.explained([place for place, _ in chosen])
-    return [Pick(why, tuple(_named(found[place]))) for place, why in chosen if found[place]]
+    explained = run.kept.explained([place for place, _ in chosen])
+    return [Pick(why, tuple(_named(explained[place]))) for place, why in chosen if explained[place]]
 
 
 def _agreement(run: Run, quality: Column | None) -> tuple[Floats, tuple[str, str]]:
     """A number per example, and what its largest and its smallest value mean."""
     measured = run.measured
-    real = [row for row, subject in enumerate(measured.subjects) if not subject.control] or [0]
-    for at, yardstick in enumerate(measured.yardsticks):
-        if yardstick.family == "agreement":
-            name = yardstick.label
+    real = [row for row, explainer in enumerate(measured.explainers) if not explainer.control] or [0]
+    for at, metric in enumerate(measured.metrics):
+        if metric.family == "agreement":
+            name = metric.label
             words = f"most agreement between explainers ({name})", f"least agreement between explainers ({name})"
             return _mean(measured.values[""][at, real]), words
     if quality is None:
         return np.zeros(len(measured.examples)), ("the first", "the first")
-    labels = [yardstick.label for yardstick in measured.yardsticks]
-    name, at = quality.yardstick.label, labels.index(quality.yardstick.label)
-    values = quality.yardstick.sign * _mean(measured.values[""][at, real])
+    labels = [metric.label for metric in measured.metrics]
+    name, at = quality.metric.label, labels.index(quality.metric.label)
+    values = quality.metric.sign * _mean(measured.values[""][at, real])
     return values, (f"best explained (mean {name})", f"worst explained (mean {name})")
 
 
@@ -80,12 +80,12 @@ def _in_turn(rules: Sequence[Sequence[tuple[int, str]]], count: int) -> Iterator
     queues, taken = [iter(rule) for rule in rules], set[int]()
     while queues and len(taken) < count:
         for queue in list(queues):
-            found = next((one for one in queue if one[0] not in taken), None)
-            if found is None:
+            fresh = next((place for place in queue if place[0] not in taken), None)
+            if fresh is None:
                 queues.remove(queue)
             elif len(taken) < count:
-                taken.add(found[0])
-                yield found
+                taken.add(fresh[0])
+                yield fresh
 
 
 def _named(explanations: dict[str, Explanation]) -> Iterator[Explanation]:
