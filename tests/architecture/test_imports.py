@@ -45,11 +45,13 @@ ROOMS = {
     "scale": "ops models data store attribution trained",
     "testing": "ops stats render models data store attribution metrics students simulation study trained",
     "experiments": "ops stats render models data store attribution metrics students simulation study trained scale",
-    "api": "stats render models data store attribution metrics trained experiments",
+    "api": "stats render models data store attribution metrics trained",
     "service": "ops stats render models data store attribution metrics study trained scale api",
-    "cli": "render models data store attribution metrics students simulation study trained scale experiments api service",
+    "experimenting": "models data experiments api",
+    "cli": "render models data store attribution metrics students simulation study trained scale experiments api service "
+    "experimenting",
     "__main__": "cli",
-    "__init__": "api",
+    "__init__": "api experimenting",
 }
 
 # Room -> the libraries it may use, besides the standard library.

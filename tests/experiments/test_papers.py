@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from didact.experiments.distillation.steps import LABELS, Desk, run
 
 from didact.cli import main
 from didact.errors import FormatError, InputError, MismatchError, ModelError, ParameterError
 from didact.experiments.distillation import grading
 from didact.experiments.distillation.fidelity import fidelity
 from didact.experiments.distillation.recipe import Study, learned_label
-from didact.experiments.distillation.steps import LABELS, Desk, run
 from didact.experiments.distillation.summary import gather, means, versus
 from didact.experiments.papers import l2e
 from didact.experiments.papers.l2e_published import TABLES

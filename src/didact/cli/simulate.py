@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from didact.cli import options as shared
-from didact.cli import taught
 from didact.errors import ParameterError
 
 if TYPE_CHECKING:
-    from didact.experiments.simulability.recipe import Recipe
+    from didact.experiments.simulability.recipe import SimulabilityRecipe
 
 NAME = "simulate"
 HELP = "Grade explainers by teaching: what do their explanations add to students who learn to imitate the model?"
@@ -77,17 +76,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("output")
     group.add_argument("--name", default="simulation", help="of the run (default: simulation)")
     group.add_argument("--out", type=Path, metavar="DIR", help="folder of the run (default: runs/NAME)")
+    shared.add_execution(parser)
     shared.add_store(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     """Make the recipe, run it and report."""
-    taught.carry_out(_recipe(options), options.out, options.store, options.device, _command(options))
+    shared.carry_out(_recipe(options), options, _command(options))
 
 
-def _recipe(options: argparse.Namespace) -> Recipe:
+def _recipe(options: argparse.Namespace) -> SimulabilityRecipe:
     from didact.experiments.simulability.prepare import USUAL
-    from didact.experiments.simulability.recipe import Recipe
+    from didact.experiments.simulability.recipe import SimulabilityRecipe
 
     settings = shared.parse_owned(options.set, "transformer.epochs=3")
     for channel, weight in shared.parse_settings(options.weight).items():
@@ -131,7 +131,8 @@ def _recipe(options: argparse.Namespace) -> Recipe:
         recipe[name] = {key: value for key, value in recipe[name].items() if value is not None}
     if not recipe["exam"]:
         del recipe["exam"]
-    return Recipe.from_dict({key: value for key, value in recipe.items() if value is not None}, "command line")
+    given = {key: value for key, value in recipe.items() if value is not None}
+    return SimulabilityRecipe.from_dict(given, "command line")
 
 
 def _chosen(text: str | None, key: str, settings: dict[str, dict[str, object]]) -> list[Any] | None:

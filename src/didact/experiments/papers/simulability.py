@@ -12,7 +12,7 @@ from pathlib import Path
 
 from didact.errors import InputError, ParameterError
 from didact.experiments.papers.cells import Cell, cells, shown
-from didact.experiments.simulability.findings import Findings, find, told
+from didact.experiments.simulability.findings import SimulabilityFindings, find, told
 from didact.simulation.gains import Gain
 from didact.simulation.simulability import NONE
 
@@ -21,6 +21,8 @@ FOLDERS = ("docs/results/simulability", "runs/simulability")
 """Where results are looked for when no folder is given."""
 
 HUMAN = "human"
+STUDENTS = "students.parquet"
+"""Of runs of older versions, which ``find`` refuses with the command that converts them."""
 CHANNELS = ("attention", "labelling", "alignment")
 
 
@@ -174,14 +176,14 @@ attention 94.7 95.2 95.3 94.6 94.0 94.4 94.7 94.9
 }
 
 
-def read(folder: Path | str | None = None) -> list[Findings]:
+def read(folder: Path | str | None = None) -> list[SimulabilityFindings]:
     """Every run in a folder, or in the first usual one that has some."""
     places = [Path(folder)] if folder is not None else [Path(name) for name in FOLDERS]
     if folder is not None and not places[0].is_dir():
         raise InputError(f"there is no folder {folder}")
     for place in places:
         runs = [path.parent for path in sorted([*place.glob("manifest.json"), *place.glob("*/manifest.json")])]
-        found = [find(run) for run in runs if (run / "students.parquet").is_file()]
+        found = [find(run) for run in runs if any((run / name).is_file() for name in ("records.parquet", STUDENTS))]
         if found:
             return found
     if folder is not None:
@@ -191,7 +193,7 @@ def read(folder: Path | str | None = None) -> list[Findings]:
     return []
 
 
-def table(number: int, results: Sequence[Findings]) -> str:
+def table(number: int, results: Sequence[SimulabilityFindings]) -> str:
     """One of the paper's tables as Markdown, measured beside published."""
     if number not in TABLES:
         raise ParameterError(f"table {number} cannot be reproduced; there are {', '.join(map(str, TABLES))}")
@@ -207,12 +209,12 @@ def table(number: int, results: Sequence[Findings]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def everything(results: Sequence[Findings]) -> str:
+def everything(results: Sequence[SimulabilityFindings]) -> str:
     """All tables."""
     return "\n".join(table(number, results) for number in TABLES)
 
 
-def _beside(printed: Table, runs: Sequence[Findings]) -> list[str]:
+def _beside(printed: Table, runs: Sequence[SimulabilityFindings]) -> list[str]:
     heads = [
         f"{' '.join(part for part in column if part)}: {side}"
         for column in printed.columns
@@ -230,7 +232,7 @@ def _beside(printed: Table, runs: Sequence[Findings]) -> list[str]:
     return lines
 
 
-def _measured(printed: Table, runs: Sequence[Findings], row: str, column: tuple[str, str, str, str]) -> str:
+def _measured(printed: Table, runs: Sequence[SimulabilityFindings], row: str, column: tuple[str, str, str, str]) -> str:
     """The measured mean of a cell with half of its interval, and its gain where there is one."""
     if printed.number == 9:
         values = [run.extras.get("metrics", {}).get(column[0], {}).get("values", {}).get(row) for run in runs]
@@ -249,7 +251,7 @@ def _measured(printed: Table, runs: Sequence[Findings], row: str, column: tuple[
     return "–"
 
 
-def _cell(run: Findings, one: Gain) -> str:
+def _cell(run: SimulabilityFindings, one: Gain) -> str:
     if not math.isfinite(one.score):
         return "–"
     if one.method == NONE:
@@ -257,7 +259,7 @@ def _cell(run: Findings, one: Gain) -> str:
     return f"**{run.number(one.score)}** ({run.points(one)}{' *' if one.helps else ''})"
 
 
-def _measured_alone(number: int, run: Findings) -> list[str]:
+def _measured_alone(number: int, run: SimulabilityFindings) -> list[str]:
     """What was measured for tables that are pictures in the paper."""
     if number == 1:
         given = run.extras.get("overlap") or {"names": [], "matrix": []}
@@ -280,7 +282,7 @@ def _measured_alone(number: int, run: Findings) -> list[str]:
     return []
 
 
-def _of_students(number: int, run: Findings) -> list[str]:
+def _of_students(number: int, run: SimulabilityFindings) -> list[str]:
     """Every method in every setting of the table's kind of students, and the average rank."""
     kinds = {label: given.get("student") for label, given in run.manifest.get("students", {}).items()}
     wanted = ("transformer",) if number == 5 else ("bilstm", "bilstm_attention")
@@ -306,7 +308,7 @@ def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads), *(f"| {' | '.join(row)} |" for row in rows)]
 
 
-def _told(printed: Table, runs: Sequence[Findings]) -> str:
+def _told(printed: Table, runs: Sequence[SimulabilityFindings]) -> str:
     if runs:
         what = "; ".join(
             f"{run.name}: {run.manifest.get('teacher', {}).get('name')}, {run.manifest.get('data', {}).get('name')}"

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from didact.errors import FormatError, InputError
+from didact.experiments.engine.toml import Options
 from didact.experiments.report.formatting import listed, plural
-from didact.experiments.simulability import outcomes
+from didact.experiments.simulability.arms import Arm
 from didact.experiments.simulability.recipe import KIND
-from didact.experiments.simulability.runner import Arm
+from didact.experiments.simulability.records import from_records
 from didact.simulation.gains import Gain, SimulabilityGains, judge
 from didact.simulation.simulability import NONE, Setting, Simulation
 from didact.stats.correlation import tau
 from didact.stats.crossed import crossed_interval
+from didact.store import records
 
 PERCENT = ("accuracy", "f1", "exact")
 
 
 @dataclass(frozen=True)
-class Level:
+class CurvePoint:
     """A point of a curve: where it stands, the mean and its 95 % interval."""
 
     at: float
@@ -49,7 +50,7 @@ class NoiseCurve:
 
     setting: Setting
     explainer: str
-    levels: tuple[Level, ...]
+    levels: tuple[CurvePoint, ...]
     pearson: float
     pearson_of_means: float
 
@@ -66,7 +67,7 @@ class RankedAlike:
 
 
 @dataclass(frozen=True, eq=False)
-class Findings:
+class SimulabilityFindings:
     """What a folder holds.
 
     Attributes:
@@ -77,8 +78,8 @@ class Findings:
     """
 
     folder: Path
-    manifest: Mapping[str, Any]
-    extras: Mapping[str, Any]
+    manifest: Options
+    extras: Options
     simulation: Simulation
 
     @property
@@ -136,7 +137,9 @@ class Findings:
         """The findings in words; those that begin with "Warning: " should be heeded first."""
         return [*self._best(), *self._gains(), *self._controls(), *self._curves_in_words(), *self._troubles()]
 
-    def _curves(self, at: Any, group: Any, *, gains: bool = False) -> list[NoiseCurve]:
+    def _curves(
+        self, at: Callable[[Arm], float], group: Callable[[Arm], str], *, gains: bool = False
+    ) -> list[NoiseCurve]:
         found = []
         real = [arm for arm in self.arms.values() if not arm.control]
         for setting in self.simulation.settings:
@@ -162,7 +165,7 @@ class Findings:
             for row in matrix
             if np.isfinite(row).all()
         ]
-        levels = tuple(Level(x, e.mean, e.low, e.high) for x, e in zip(places, ends, strict=True))
+        levels = tuple(CurvePoint(x, e.mean, e.low, e.high) for x, e in zip(places, ends, strict=True))
         means = [(level.at, level.mean) for level in levels if math.isfinite(level.mean)]
         return NoiseCurve(setting, explainer, levels, _pearson(points), _pearson(means))
 
@@ -236,7 +239,7 @@ def told(setting: Setting) -> str:
     return f"{setting.student}, {setting.channel}, {setting.size:,} lessons"
 
 
-def find(folder: Path | str) -> Findings:
+def find(folder: Path | str) -> SimulabilityFindings:
     """Read a finished run."""
     place = Path(folder)
     try:
@@ -248,9 +251,11 @@ def find(folder: Path | str) -> Findings:
         raise FormatError(f"{place}/manifest.json is not JSON ({problem}); run again") from None
     if manifest.get("kind") != KIND:
         raise FormatError(f"{place} is a run of another kind; didact report shows it")
-    if not (place / "students.parquet").is_file():
-        raise InputError(f"{place} is not finished: students.parquet is missing; give the same command again")
-    return Findings(place, manifest, extras, outcomes.read(place / "students.parquet"))
+    if not (place / "records.parquet").is_file():
+        if (place / "students.parquet").is_file():
+            raise FormatError(f"{place} was written by an older version; convert it with: didact convert {place}")
+        raise InputError(f"{place} is not finished: records.parquet is missing; give the same command again")
+    return SimulabilityFindings(place, manifest, extras, from_records(records.read(place / "records.parquet")))
 
 
 def _scores(rows: Sequence[Gain]) -> dict[str, float]:

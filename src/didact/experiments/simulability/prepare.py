@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from didact.attribution.base import ATTRIBUTIONS, check_needs
 from didact.data.dataset import Dataset
@@ -12,8 +11,8 @@ from didact.data.load import CORPUS, load_data
 from didact.data.questions import Question, load_questions
 from didact.data.sampling import sample, shuffled
 from didact.errors import InputError, ParameterError
-from didact.experiments.recipe import Entry
-from didact.experiments.simulability.recipe import Recipe, every_channel
+from didact.experiments.engine.toml import Entry, Options, Plain
+from didact.experiments.simulability.recipe import SimulabilityRecipe, every_channel
 from didact.metrics.base import METRICS
 from didact.models.load import load_model
 from didact.protocols import Explainer, Metric, Model
@@ -38,7 +37,7 @@ USUAL = {
 
 
 @dataclass(frozen=True, eq=False)
-class Experiment:
+class SimulabilityExperiment:
     """All that is needed to run.
 
     Attributes:
@@ -56,7 +55,7 @@ class Experiment:
         facts: about teacher, pool and exam, for the manifest.
     """
 
-    recipe: Recipe
+    recipe: SimulabilityRecipe
     model: Model | None
     pool: Sequence[Lesson]
     exam: Sequence[Lesson]
@@ -67,7 +66,7 @@ class Experiment:
     students: Mapping[str, Student]
     ways: Mapping[str, WeightedChannel]
     metrics: Mapping[str, Metric] = field(default_factory=dict)
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Options = field(default_factory=dict)
 
     @property
     def outputs(self) -> int:
@@ -76,13 +75,13 @@ class Experiment:
 
 
 def prepare(
-    recipe: Recipe,
+    recipe: SimulabilityRecipe,
     *,
     model: Model | None = None,
     data: Dataset | None = None,
     exam: Dataset | None = None,
     explainers: Mapping[str, Explainer] | None = None,
-) -> Experiment:
+) -> SimulabilityExperiment:
     """Load what a recipe names, or take what is given instead.
 
     Args:
@@ -111,7 +110,7 @@ def prepare(
             "labels": list(teacher.labels),
         }
     }
-    return Experiment(
+    return SimulabilityExperiment(
         recipe,
         teacher,
         taught,
@@ -126,7 +125,9 @@ def prepare(
     )
 
 
-def texts(recipe: Recipe, data: Dataset | None = None, exam: Dataset | None = None) -> tuple[Dataset, Dataset]:
+def texts(
+    recipe: SimulabilityRecipe, data: Dataset | None = None, exam: Dataset | None = None
+) -> tuple[Dataset, Dataset]:
     """The pool and the exam; a text that is in both is not taught."""
     given, asked = dict(recipe.data), dict(recipe.exam)
     if data is None and not asked and exam is None and given.get("source") in USUAL and "split" not in given:
@@ -158,12 +159,12 @@ def texts(recipe: Recipe, data: Dataset | None = None, exam: Dataset | None = No
     return Dataset(pool.name, pool.split, tuple(kept), pool.labels), exam
 
 
-def _of_people(recipe: Recipe, pool: Dataset, exam: Dataset) -> Experiment:
+def _of_people(recipe: SimulabilityRecipe, pool: Dataset, exam: Dataset) -> SimulabilityExperiment:
     """Gold labels as what people teach, rationales as what they tell."""
     labels = pool.labels
     if not labels:
         raise InputError(f"people teach classes, and {pool.name} has none; give data with labels")
-    return Experiment(
+    return SimulabilityExperiment(
         recipe,
         None,
         [Lesson(one, _class(one, labels, pool.name)) for one in pool],
@@ -177,7 +178,7 @@ def _of_people(recipe: Recipe, pool: Dataset, exam: Dataset) -> Experiment:
     )
 
 
-def _of_questions(recipe: Recipe) -> Experiment:
+def _of_questions(recipe: SimulabilityRecipe) -> SimulabilityExperiment:
     if not recipe.exam:
         raise InputError("questions need an exam of their own: give [exam] with a source or a split")
     asked = load_questions(**({"source": recipe.data["source"]} | dict(recipe.exam)))
@@ -203,7 +204,7 @@ def _of_questions(recipe: Recipe) -> Experiment:
     students, ways = _students(recipe, "span")
     hints = [linked(one.example, one.links) for one in pool]
     taught, exam = ([_answered(one) for one in some] for some in (pool, asked))
-    return Experiment(recipe, None, taught, exam, "span", (), {}, hints, students, ways, facts=facts)
+    return SimulabilityExperiment(recipe, None, taught, exam, "span", (), {}, hints, students, ways, facts=facts)
 
 
 def marked(example: Example) -> Hint:
@@ -232,7 +233,7 @@ def configured(given: Sequence[Entry]) -> dict[str, Explainer]:
     return {one.label: ATTRIBUTIONS.get(one.name).configured(**one.settings) for one in given}
 
 
-def _students(recipe: Recipe, task: Task) -> tuple[dict[str, Student], dict[str, WeightedChannel]]:
+def _students(recipe: SimulabilityRecipe, task: Task) -> tuple[dict[str, Student], dict[str, WeightedChannel]]:
     """Students by label and the channels that reach any of them."""
     students = {one.label: STUDENTS.get(one.name).configured(**one.settings) for one in recipe.students}
     ways = {}
@@ -246,7 +247,7 @@ def _students(recipe: Recipe, task: Task) -> tuple[dict[str, Student], dict[str,
     return students, {name: way for name, way in ways.items() if name in used}
 
 
-def _facts(pool: Dataset, exam: Dataset) -> dict[str, Any]:
+def _facts(pool: Dataset, exam: Dataset) -> Plain:
     return {
         name: {
             "name": display_name(data.name),

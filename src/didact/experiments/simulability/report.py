@@ -17,7 +17,7 @@ from didact.experiments.charts import Bar, Caption, Series
 from didact.experiments.files import write_files
 from didact.experiments.report.assets import STYLE
 from didact.experiments.report.formatting import p_value, plural
-from didact.experiments.simulability.findings import Findings, NoiseCurve, told
+from didact.experiments.simulability.findings import NoiseCurve, SimulabilityFindings, told
 from didact.render.pieces import printable
 from didact.render.style import stylesheet
 from didact.simulation.gains import Gain, RankingAgreement
@@ -34,7 +34,7 @@ NOTES = (
 )
 
 
-def write(findings: Findings, formats: Sequence[str] = ("md", "json", "svg", "html")) -> list[Path]:
+def write(findings: SimulabilityFindings, formats: Sequence[str] = ("md", "json", "svg", "html")) -> list[Path]:
     """Write the report into the run's folder; the page comes last."""
     files = {
         "md": ("report.md", markdown),
@@ -45,7 +45,7 @@ def write(findings: Findings, formats: Sequence[str] = ("md", "json", "svg", "ht
     return write_files(findings, findings.folder, files, formats)
 
 
-def markdown(findings: Findings) -> str:
+def markdown(findings: SimulabilityFindings) -> str:
     """Tables that read well as text."""
     lines = [f"# {findings.name}: which explanation teaches best", "", _lead(findings), ""]
     lines += [f"- {sentence}" for sentence in findings.sentences]
@@ -58,12 +58,12 @@ def markdown(findings: Findings) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_json(findings: Findings) -> str:
+def as_json(findings: SimulabilityFindings) -> str:
     """All numbers."""
     return json.dumps(plain(findings), indent=1, ensure_ascii=False) + "\n"
 
 
-def plain(findings: Findings) -> dict[str, Any]:
+def plain(findings: SimulabilityFindings) -> dict[str, Any]:
     """All numbers as plain values; None where there is none."""
     return {
         "name": findings.name,
@@ -82,12 +82,12 @@ def plain(findings: Findings) -> dict[str, Any]:
     }
 
 
-def picture(findings: Findings) -> str:
+def picture(findings: SimulabilityFindings) -> str:
     """The gains with their intervals as a file of its own."""
     return charts.standalone(_gain_chart(findings), stylesheet())
 
 
-def page(findings: Findings) -> str:
+def page(findings: SimulabilityFindings) -> str:
     """The whole page: nothing from elsewhere, readable without JavaScript."""
     sections = [("gains", "Gains", _gain_chart(findings))]
     tables = "".join(
@@ -126,7 +126,7 @@ def page(findings: Findings) -> str:
     )
 
 
-def _lead(findings: Findings) -> str:
+def _lead(findings: SimulabilityFindings) -> str:
     manifest = findings.manifest
     teacher, data, exam = (manifest.get(key) or {} for key in ("teacher", "data", "exam"))
     kinds, settings = len(manifest.get("students", {})), len(findings.verdict.settings)
@@ -138,11 +138,11 @@ def _lead(findings: Findings) -> str:
     )
 
 
-def _rows(findings: Findings, setting: Setting) -> list[list[str]]:
+def _rows(findings: SimulabilityFindings, setting: Setting) -> list[list[str]]:
     return [_row(findings, one) for one in (findings.verdict.of(setting)[0], *_in_order(findings, setting))]
 
 
-def _in_order(findings: Findings, setting: Setting) -> list[Gain]:
+def _in_order(findings: SimulabilityFindings, setting: Setting) -> list[Gain]:
     """The methods of a setting, the best first; controls after them, and more noise after less."""
     noise = {arm["label"]: arm.get("noise", 0.0) for arm in findings.manifest.get("arms", ())}
     return sorted(
@@ -151,7 +151,7 @@ def _in_order(findings: Findings, setting: Setting) -> list[Gain]:
     )
 
 
-def _row(findings: Findings, one: Gain) -> list[str]:
+def _row(findings: SimulabilityFindings, one: Gain) -> list[str]:
     score = f"{findings.number(one.score)} [{findings.number(one.score_low)}, {findings.number(one.score_high)}]"
     count = f"{one.subsets}" + (f" ({one.dropped} left out)" if one.dropped else "")
     name = f"{one.method} (control)" if one.control else one.method
@@ -163,7 +163,7 @@ def _row(findings: Findings, one: Gain) -> list[str]:
     return [name, score, findings.number(one.gain, sign=True) + mark, interval, p_value(one.adjusted), room, count]
 
 
-def _tables(findings: Findings) -> list[tuple[str, tuple[str, ...], list[list[str]]]]:
+def _tables(findings: SimulabilityFindings) -> list[tuple[str, tuple[str, ...], list[list[str]]]]:
     """Further tables, as far as there is something in them."""
     found: list[tuple[str, tuple[str, ...], list[list[str]]]] = []
     ranks = sorted(findings.verdict.ranks.items(), key=lambda item: (math.isnan(item[1]), item[1]))
@@ -201,7 +201,7 @@ def _agreement(one: RankingAgreement) -> list[str]:
     return [told(one.first), told(one.second), _plain_number(one.tau), interval]
 
 
-def _overlap_table(findings: Findings) -> tuple[tuple[str, ...], list[list[str]]]:
+def _overlap_table(findings: SimulabilityFindings) -> tuple[tuple[str, ...], list[list[str]]]:
     given = findings.extras.get("overlap") or {"names": [], "matrix": []}
     rows = [
         [name, *("–" if value is None else f"{value:.2f}" for value in row)]
@@ -210,7 +210,7 @@ def _overlap_table(findings: Findings) -> tuple[tuple[str, ...], list[list[str]]
     return ("share in common", *given["names"]), rows if len(rows) > 1 else []
 
 
-def _made(findings: Findings) -> list[tuple[str, str]]:
+def _made(findings: SimulabilityFindings) -> list[tuple[str, str]]:
     manifest = findings.manifest
     told_rows = [("command", str(manifest.get("command") or "–"))]
     for kind in ("students", "channels"):
@@ -225,7 +225,7 @@ def _made(findings: Findings) -> list[tuple[str, str]]:
     return told_rows
 
 
-def _gain_chart(findings: Findings) -> str:
+def _gain_chart(findings: SimulabilityFindings) -> str:
     groups: dict[str, list[Bar]] = {}
     scale = findings.scale
     for setting in findings.verdict.settings:
@@ -245,7 +245,7 @@ def _gain_chart(findings: Findings) -> str:
     return charts.forest(groups, caption) if any(groups.values()) else ""
 
 
-def _noise_chart(findings: Findings) -> str:
+def _noise_chart(findings: SimulabilityFindings) -> str:
     series = _drawable(_series(_legend(findings, one), one, 100.0, findings.scale) for one in findings.noise)
     if not series:
         return ""
@@ -256,7 +256,7 @@ def _noise_chart(findings: Findings) -> str:
     return f"<p>{_text(words)}</p>" + charts.curves(series, caption)
 
 
-def _bits_chart(findings: Findings) -> str:
+def _bits_chart(findings: SimulabilityFindings) -> str:
     told_something = [
         dataclasses.replace(one, levels=tuple(level for level in one.levels if level.at > 0)) for one in findings.bits
     ]
@@ -268,7 +268,7 @@ def _bits_chart(findings: Findings) -> str:
     return f"<p>{_text(text)}</p>" + charts.curves(series, caption, percent=False)
 
 
-def _overlap_chart(findings: Findings) -> str:
+def _overlap_chart(findings: SimulabilityFindings) -> str:
     given = findings.extras.get("overlap") or {"names": []}
     if len(given["names"]) < 2:
         return ""
@@ -279,7 +279,7 @@ def _overlap_chart(findings: Findings) -> str:
     )
 
 
-def _legend(findings: Findings, curve: NoiseCurve) -> str:
+def _legend(findings: SimulabilityFindings, curve: NoiseCurve) -> str:
     """A curve's name; the setting only where there are several."""
     several = len(findings.verdict.settings) > 1
     return f"{curve.explainer}: {told(curve.setting)}" if several else curve.explainer
@@ -296,7 +296,7 @@ def _drawable(series: Iterable[Series]) -> list[Series]:
     return [one for one in series if one.xs]
 
 
-def _levels(findings: Findings, curve: NoiseCurve) -> str:
+def _levels(findings: SimulabilityFindings, curve: NoiseCurve) -> str:
     return ", ".join(f"{level.at:.3g}: {findings.number(level.mean)}" for level in curve.levels)
 
 

@@ -7,10 +7,10 @@ import html
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
+from didact.experiments.engine.toml import Plain
 from didact.experiments.simulability import report
-from didact.experiments.simulability.findings import Findings, find
+from didact.experiments.simulability.findings import SimulabilityFindings, find
 from didact.simulation.gains import SimulabilityGains
 from didact.simulation.simulability import Simulation
 
@@ -26,7 +26,7 @@ class SimulabilityResult:
     folder: Path
 
     @cached_property
-    def findings(self) -> Findings:
+    def findings(self) -> SimulabilityFindings:
         """Everything the report says."""
         return find(self.folder)
 
@@ -42,15 +42,15 @@ class SimulabilityResult:
 
     @property
     def simulation(self) -> Simulation:
-        """The score of every student on every exam text."""
+        """The score of every student on every test example."""
         return self.findings.simulation
 
     @property
-    def table(self) -> list[dict[str, Any]]:
+    def table(self) -> list[Plain]:
         """A row per setting and method: score, gain, interval, p and more."""
         return [dataclasses.asdict(one) for one in self.verdict.gains]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Plain:
         """All numbers as plain JSON values."""
         return report.plain(self.findings)
 

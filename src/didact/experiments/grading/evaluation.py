@@ -6,8 +6,8 @@ import html
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
+from didact.experiments.engine.toml import Plain
 from didact.experiments.report import find_in, write
 from didact.experiments.report.findings import Findings
 from didact.experiments.report.markdown import markdown
@@ -40,7 +40,7 @@ class Evaluation:
         return headlines(self.findings)
 
     @property
-    def table(self) -> list[dict[str, Any]]:
+    def table(self) -> list[Plain]:
         """A row per explainer and metric: mean, interval, what it is better than, and more."""
         return rows(self.findings)
 
