@@ -48,8 +48,8 @@ ROOMS = {
     "api": "stats render models data store attribution metrics trained",
     "service": "ops stats render models data store attribution metrics study trained scale api",
     "experimenting": "models data experiments api",
-    "cli": "render models data store attribution metrics students simulation study trained scale experiments api service "
-    "experimenting",
+    "cli": "render models data store attribution metrics students simulation study trained scale experiments api "
+    "service experimenting",
     "__main__": "cli",
     "__init__": "api experimenting",
 }

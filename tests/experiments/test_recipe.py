@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from didact.experiments.engine.toml import Entry
-from didact.experiments.grading.recipe import GradingRecipe
 
 from didact.errors import FormatError, InputError
+from didact.experiments.engine.toml import Entry
+from didact.experiments.grading.recipe import GradingRecipe
 
 FULL = """
 seeds = [0, 1]

@@ -109,8 +109,12 @@ def test_what_is_stored_is_not_computed_again(folder: Path, experiment: GradingE
         assert (again / f"{name}.parquet").read_bytes() == (folder / f"{name}.parquet").read_bytes()
 
 
-def test_another_explainer_costs_its_own_evaluations_only(folder: Path, experiment: GradingExperiment, tmp_path: Path) -> None:
-    recipe = GradingRecipe.from_dict({**RECIPE.to_dict(), "explainers": ["occlusion", "attention"], "metrics": ["forwards"]})
+def test_another_explainer_costs_its_own_evaluations_only(
+    folder: Path, experiment: GradingExperiment, tmp_path: Path
+) -> None:
+    recipe = GradingRecipe.from_dict(
+        {**RECIPE.to_dict(), "explainers": ["occlusion", "attention"], "metrics": ["forwards"]}
+    )
     more = prepare(recipe, model=experiment.model)
     with metered() as meter:
         run(more, tmp_path, store=folder / "parts")

@@ -17,10 +17,10 @@ from didact.cli import main
 from didact.data.corpus import generate
 from didact.data.dataset import Dataset
 from didact.errors import DidactError, FormatError, InputError, ParameterError
-from didact.experiments.grading.recipe import GradingRecipe
-from didact.experiments.papers import simulability
 from didact.experiments.engine.run import run_job
 from didact.experiments.engine.steps import RunOptions
+from didact.experiments.grading.recipe import GradingRecipe
+from didact.experiments.papers import simulability
 from didact.experiments.simulability import prepare
 from didact.experiments.simulability.findings import find
 from didact.experiments.simulability.job import SimulabilityJob
@@ -70,7 +70,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def carried_out(recipe: Mapping[str, Any], folder: Path) -> Path:
-    return run(prepare.prepare(SimulabilityRecipe.from_dict(recipe)), RunOptions(folder, device="cpu", command="a test"))
+    return run(
+        prepare.prepare(SimulabilityRecipe.from_dict(recipe)), RunOptions(folder, device="cpu", command="a test")
+    )
 
 
 def run(experiment: prepare.SimulabilityExperiment, options: RunOptions) -> Path:
@@ -92,7 +94,9 @@ def test_every_recipe_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_recipe_reads_as_it_was_written(tmp_path: Path) -> None:
-    recipe = SimulabilityRecipe.from_dict(SMALL | {"hints": [{"share": 0.2}, {"kind": "dense", "bits": 2}], "noise": [0.0, 0.5]})
+    recipe = SimulabilityRecipe.from_dict(
+        SMALL | {"hints": [{"share": 0.2}, {"kind": "dense", "bits": 2}], "noise": [0.0, 0.5]}
+    )
     path = tmp_path / "again.toml"
     path.write_text(recipe.to_toml(), encoding="utf-8")
     assert SimulabilityRecipe.from_toml(path) == recipe
@@ -163,7 +167,9 @@ def test_lessons_are_the_models_answers_and_no_text_of_the_exam_is_taught() -> N
 
 def test_an_exam_that_is_not_given_is_cut_from_the_data() -> None:
     data = Dataset("list", "all", tuple({one.text: one for one in generate(60)}.values()), ("negative", "positive"))
-    given = prepare.prepare(SimulabilityRecipe.from_dict({k: v for k, v in SMALL.items() if k not in ("data", "exam")}), data=data)
+    given = prepare.prepare(
+        SimulabilityRecipe.from_dict({k: v for k, v in SMALL.items() if k not in ("data", "exam")}), data=data
+    )
     assert len(given.exam) == len(data) // 3
     assert len(given.pool) + len(given.exam) == len(data)
 
@@ -322,7 +328,12 @@ def test_simulations_survive_the_disk(tmp_path: Path) -> None:
     record_store.write(tmp_path / "records.parquet", to_records(given, {}, ["x", "y"]))
     table = record_store.read(tmp_path / "records.parquet")
     rows = record_store.from_table(table)
-    assert {(row.explainer, row.channel) for row in rows} == {("teacher", ""), ("none", ""), ("lime", "b"), ("lime", "c")}
+    assert {(row.explainer, row.channel) for row in rows} == {
+        ("teacher", ""),
+        ("none", ""),
+        ("lime", "b"),
+        ("lime", "c"),
+    }
     assert {row.example for row in rows} == {"x", "y"}
     assert all(row.settings for row in rows)
     again = from_records(table)
