@@ -131,7 +131,7 @@ def _explainer(folder: Path, target: Path) -> list[Path]:
 
 
 def _is_of_explanations(path: Path) -> bool:
-    return {"scores", "method", "text"} <= set(files.read(path).column_names) - {"split", "number"}
+    return {"scores", "method", "text", "units"} <= set(files.read(path).column_names)
 
 
 def _has_manifest(folder: Path, kind: str) -> bool:

@@ -16,7 +16,7 @@ Answers = NDArray[np.generic]
 _DETAILS = b"didact.outcome"
 
 
-class Outcome(Protocol):
+class OutcomeLike(Protocol):
     """What is kept of a student."""
 
     @property
@@ -35,7 +35,7 @@ class Outcome(Protocol):
         ...
 
 
-OutcomeT = TypeVar("OutcomeT", bound=Outcome)
+OutcomeT = TypeVar("OutcomeT", bound=OutcomeLike)
 
 
 class OutcomeStore(Generic[OutcomeT]):

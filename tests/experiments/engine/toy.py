@@ -12,7 +12,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from didact.experiments.engine.kinds import Kind, RecipeCard, register
-from didact.experiments.engine.steps import Job, Round, RunOptions, Step
+from didact.experiments.engine.steps import KeyedStep, RecipeJob, Round, RunOptions
 from didact.experiments.engine.toml import Options, TomlRecipe
 from didact.provenance import content_hash
 from didact.store import records
@@ -35,7 +35,7 @@ class ToyRecipe(TomlRecipe):
         return self
 
 
-class ToyJob(Job):
+class ToyJob(RecipeJob):
     def __init__(self, recipe: ToyRecipe, options: RunOptions) -> None:
         super().__init__(options)
         self.recipe = recipe
@@ -47,10 +47,10 @@ class ToyJob(Job):
     def rounds(self) -> Iterator[Round]:
         yield Round("squares", [self.squaring(number) for number in self.recipe.numbers])
         keys = [self.squaring(number).key for number in self.recipe.numbers]
-        yield Round("sum", [Step("sum", content_hash(["sum", keys]), "add")])
+        yield Round("sum", [KeyedStep("sum", content_hash(["sum", keys]), "add")])
 
-    def squaring(self, number: int) -> Step:
-        return Step(f"square/{number}", content_hash(["square", number]), "square", (number,))
+    def squaring(self, number: int) -> KeyedStep:
+        return KeyedStep(f"square/{number}", content_hash(["square", number]), "square", (number,))
 
     def square(self, number: int) -> pa.Table:
         marker = self.options.out / "died"
@@ -83,7 +83,7 @@ class Toy(Kind[ToyRecipe]):
 
     recipe = ToyRecipe
 
-    def job(self, recipe: ToyRecipe, options: RunOptions) -> Job:
+    def job(self, recipe: ToyRecipe, options: RunOptions) -> RecipeJob:
         return ToyJob(recipe, options)
 
 

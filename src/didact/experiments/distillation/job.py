@@ -32,7 +32,7 @@ from didact.experiments.distillation.speed import measure_speed
 from didact.experiments.distillation.summary import gather, means, versus
 from didact.experiments.distillation.texts import StudyTexts, expanded
 from didact.experiments.engine.naming import example_names
-from didact.experiments.engine.steps import Job, Round, RunOptions, Step
+from didact.experiments.engine.steps import KeyedStep, RecipeJob, Round, RunOptions
 from didact.experiments.engine.toml import Plain
 from didact.models import half_precision
 from didact.models.load import load_model
@@ -50,7 +50,7 @@ RANDOM = "random"
 _FACTS = b"didact.facts"
 
 
-class DistillationJob(Job):
+class DistillationJob(RecipeJob):
     """The steps of a study.
 
     Args:
@@ -86,15 +86,15 @@ class DistillationJob(Job):
 
     def rounds(self) -> Iterator[Round]:
         """One round: references in their order, each with its labels, its grades and its networks."""
-        steps: list[Step] = []
+        steps: list[KeyedStep] = []
         for entry in self.recipe.references:
             steps += self._steps_of(entry.label)
         yield Round("labels, networks and grades", [*steps, self._random])
 
-    def closing(self) -> Sequence[Step]:
+    def closing(self) -> Sequence[KeyedStep]:
         """Seconds per text, with nothing else running."""
         trained = [step.key for step in self._networks if self.is_done(step)]
-        return [Step("speed", content_hash(["speed", self._device_name, trained]), "speed")] if trained else []
+        return [KeyedStep("speed", content_hash(["speed", self._device_name, trained]), "speed")] if trained else []
 
     def finish(self, *, complete: bool) -> None:
         """Write labels, records and summary of what there is."""
@@ -203,28 +203,28 @@ class DistillationJob(Job):
 
     # Planning.
 
-    def _steps_of(self, reference: str) -> list[Step]:
+    def _steps_of(self, reference: str) -> list[KeyedStep]:
         labelling = [step for _, step in self._labelling[reference]]
         gathering = self._gathered[reference]
         learning = [self._learning(network) for network in self._variants(reference)]
         return [*labelling, gathering, self._grading(reference), *learning]
 
     @cached_property
-    def _labelling(self) -> dict[str, list[tuple[Place, Step]]]:
+    def _labelling(self) -> dict[str, list[tuple[Place, KeyedStep]]]:
         """The chunks of every reference that hold texts without a label."""
         return {entry.label: list(self._label_steps(entry.label)) for entry in self.recipe.references}
 
-    def _label_steps(self, reference: str) -> Iterator[tuple[Place, Step]]:
+    def _label_steps(self, reference: str) -> Iterator[tuple[Place, KeyedStep]]:
         for split, start in self.chunks(reference):
             numbers = self._unlabelled(reference, split, start)
             if numbers:
                 texts = [self.texts[split][number].fingerprint for number in numbers]
                 key = content_hash(["label", keys.FORMAT, self._settings(reference), split, numbers, texts])
                 name = f"label/{reference}/{split}/{start}"
-                yield (split, start), Step(name, key, "label", (reference, split, start))
+                yield (split, start), KeyedStep(name, key, "label", (reference, split, start))
 
     @cached_property
-    def _gathered(self) -> dict[str, Step]:
+    def _gathered(self) -> dict[str, KeyedStep]:
         """The step that gathers the labels of each reference."""
         found = {}
         for reference, labelling in self._labelling.items():
@@ -232,28 +232,28 @@ class DistillationJob(Job):
             known = [[*place, row["text"]] for place, row in self._known(reference).items()]
             key = content_hash(["gather", self._settings(reference), made, known])
             after = frozenset(step.name for _, step in labelling)
-            found[reference] = Step(f"gather/{reference}", key, "gather", (reference,), after)
+            found[reference] = KeyedStep(f"gather/{reference}", key, "gather", (reference,), after)
         return found
 
-    def _grading(self, reference: str) -> Step:
+    def _grading(self, reference: str) -> KeyedStep:
         gathering = self._gathered[reference]
         key = content_hash(["grade", gathering.key, self._measures])
-        return Step(f"grade/{reference}", key, "grade_reference", (reference,), frozenset({gathering.name}))
+        return KeyedStep(f"grade/{reference}", key, "grade_reference", (reference,), frozenset({gathering.name}))
 
-    def _learning(self, network: Network) -> Step:
+    def _learning(self, network: Network) -> KeyedStep:
         gathering = self._gathered[network.reference]
         key = content_hash(
             ["learn", gathering.key, self._measures, self.learned_settings(network), vars(network), self.recipe.tf32]
         )
         name = f"learn/{network.reference}/{network.reading}/{network.signal}/{network.seed}"
         arguments = (network.reference, network.reading, network.signal, network.seed)
-        return Step(name, key, "learn", arguments, frozenset({gathering.name}))
+        return KeyedStep(name, key, "learn", arguments, frozenset({gathering.name}))
 
     @property
-    def _random(self) -> Step:
+    def _random(self) -> KeyedStep:
         tested = [one.fingerprint for one in self.texts["test"]]
         key = content_hash(["random", keys.origin(self.model), tested, self.recipe.initialisations, self._measures])
-        return Step("grade/random", key, "grade_random")
+        return KeyedStep("grade/random", key, "grade_random")
 
     def _variants(self, reference: str) -> list[Network]:
         return [
@@ -263,11 +263,11 @@ class DistillationJob(Job):
         ]
 
     @property
-    def _networks(self) -> list[Step]:
+    def _networks(self) -> list[KeyedStep]:
         return [self._learning(one) for entry in self.recipe.references for one in self._variants(entry.label)]
 
     @property
-    def _graded(self) -> list[Step]:
+    def _graded(self) -> list[KeyedStep]:
         """All steps that give records."""
         return [*(self._grading(entry.label) for entry in self.recipe.references), *self._networks, self._random]
 
@@ -351,7 +351,7 @@ class DistillationJob(Job):
             "versus": [dataclasses.asdict(row) for row in versus(grades)],
         }
 
-    def _facts(self, step: Step) -> Plain:
+    def _facts(self, step: KeyedStep) -> Plain:
         return cast("Plain", json.loads((self.parts.read(step.key).schema.metadata or {}).get(_FACTS, b"{}")))
 
     @property

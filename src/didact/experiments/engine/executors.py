@@ -12,8 +12,11 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Protocol
 
-from didact.experiments.engine.steps import Job, Step
+from didact.experiments.engine.steps import KeyedStep, RecipeJob
 from didact.progress import advance
+
+Running = dict[Connection, tuple[KeyedStep, float]]
+"""Connection to a busy process -> the step that it does, and since when."""
 
 GRACE = 0.1
 """Share of the time limit that steps running at its end may still take before their processes are ended."""
@@ -35,7 +38,7 @@ class Progress:
     failed: dict[str, str] = field(default_factory=dict)
     left: set[str] = field(default_factory=set)
 
-    def note(self, job: Job, step: Step, seconds: float, problem: str | None = None) -> None:
+    def note(self, job: RecipeJob, step: KeyedStep, seconds: float, problem: str | None = None) -> None:
         """Enter what became of a step."""
         row: dict[str, object] = {"step": step.name, "key": step.key, "seconds": round(seconds, 3)}
         if problem is not None:
@@ -47,7 +50,7 @@ class Progress:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
         advance(1)
 
-    def is_ready(self, step: Step) -> bool:
+    def is_ready(self, step: KeyedStep) -> bool:
         """Whether all that a step needs is done."""
         return step.after <= self.done
 
@@ -55,7 +58,7 @@ class Progress:
 class Executor(Protocol):
     """Does steps until all are done or time is up."""
 
-    def carry_out(self, job: Job, steps: Sequence[Step], progress: Progress, until: float | None) -> None:
+    def carry_out(self, job: RecipeJob, steps: Sequence[KeyedStep], progress: Progress, until: float | None) -> None:
         """Do the steps, none of which is done yet, and enter what becomes of each."""
 
     def close(self) -> None:
@@ -65,7 +68,7 @@ class Executor(Protocol):
 class InProcess:
     """One step after the other in this process; a step that fails ends the run."""
 
-    def carry_out(self, job: Job, steps: Sequence[Step], progress: Progress, until: float | None) -> None:
+    def carry_out(self, job: RecipeJob, steps: Sequence[KeyedStep], progress: Progress, until: float | None) -> None:
         """Do the steps in their order."""
         for step in steps:
             if not progress.is_ready(step) or (until is not None and time.time() > until):
@@ -91,15 +94,15 @@ class WorkerProcesses:
         count: how many processes; they are started when they are first needed.
     """
 
-    def __init__(self, build: Callable[[], Job], count: int) -> None:
+    def __init__(self, build: Callable[[], RecipeJob], count: int) -> None:
         self._build = build
         self._count = count
         self._context = multiprocessing.get_context("spawn")
         self._processes: dict[Connection, multiprocessing.process.BaseProcess] = {}
 
-    def carry_out(self, job: Job, steps: Sequence[Step], progress: Progress, until: float | None) -> None:
+    def carry_out(self, job: RecipeJob, steps: Sequence[KeyedStep], progress: Progress, until: float | None) -> None:
         """Hand out the steps in their order as soon as what they need is done."""
-        waiting, running = list(steps), dict[Connection, tuple[Step, float]]()
+        waiting, running = list(steps), Running()
         began = time.time()
         while waiting or running:
             if until is not None and time.time() > until:
@@ -126,7 +129,7 @@ class WorkerProcesses:
             connection.close()
         self._processes.clear()
 
-    def _hand_out(self, waiting: list[Step], running: dict[Connection, tuple[Step, float]], progress: Progress) -> None:
+    def _hand_out(self, waiting: list[KeyedStep], running: Running, progress: Progress) -> None:
         """Give every idle process a step, and start processes while there are fewer than wanted."""
         idle = [connection for connection in self._processes if connection not in running]
         for step in [step for step in waiting if progress.is_ready(step)]:
@@ -148,7 +151,11 @@ class WorkerProcesses:
         return ours
 
     def _receive(
-        self, job: Job, connection: Connection, running: dict[Connection, tuple[Step, float]], progress: Progress
+        self,
+        job: RecipeJob,
+        connection: Connection,
+        running: Running,
+        progress: Progress,
     ) -> None:
         step, began = running.pop(connection)
         try:
@@ -161,15 +168,15 @@ class WorkerProcesses:
         progress.note(job, step, time.perf_counter() - began, problem)
 
 
-def _work(build: Callable[[], Job], connection: Connection) -> None:
+def _work(build: Callable[[], RecipeJob], connection: Connection) -> None:
     """The life of a worker process: build the job with the first step, do steps until the other end is closed."""
     import torch
 
     torch.set_num_threads(1)
-    job: Job | None = None
+    job: RecipeJob | None = None
     while True:
         try:
-            step: Step = connection.recv()
+            step: KeyedStep = connection.recv()
         except (EOFError, KeyboardInterrupt):
             return
         failure: str | None = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
-from didact.experiments.engine.steps import Job, RunOptions
+from didact.experiments.engine.steps import RecipeJob, RunOptions
 from didact.experiments.engine.toml import GRADING, Options, Plain, TomlRecipe, read_toml
 from didact.registry import Registry
 
@@ -59,7 +59,7 @@ class Kind(Generic[R]):
     """A frozen dataclass whose fields are the entries of a recipe file."""
 
     @abstractmethod
-    def job(self, recipe: R, options: RunOptions) -> Job:
+    def job(self, recipe: R, options: RunOptions) -> RecipeJob:
         """Load and check what the recipe names; work begins later."""
 
     def report(self, folder: Path, options: ReportOptions, console: Console) -> list[Path]:

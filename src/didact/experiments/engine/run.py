@@ -9,7 +9,7 @@ from pathlib import Path
 from didact.errors import DidactError
 from didact.experiments.engine.executors import Executor, InProcess, Progress, WorkerProcesses
 from didact.experiments.engine.kinds import RECIPES
-from didact.experiments.engine.steps import Job, Round, RunOptions, Step
+from didact.experiments.engine.steps import KeyedStep, RecipeJob, Round, RunOptions
 from didact.experiments.engine.toml import TomlRecipe
 from didact.progress import advance, working
 
@@ -39,7 +39,7 @@ class JobSource:
     recipe: TomlRecipe
     options: RunOptions
 
-    def __call__(self) -> Job:
+    def __call__(self) -> RecipeJob:
         """A new job."""
         return RECIPES.get(self.kind)().job(self.recipe, self.options)
 
@@ -50,7 +50,7 @@ def run_recipe(recipe: TomlRecipe, options: RunOptions) -> RunResult:
     return run_job(source(), source)
 
 
-def run_job(job: Job, source: JobSource | None = None) -> RunResult:
+def run_job(job: RecipeJob, source: JobSource | None = None) -> RunResult:
     """Carry out a job.
 
     Args:
@@ -82,7 +82,7 @@ def run_job(job: Job, source: JobSource | None = None) -> RunResult:
     return RunResult(options.out, len(progress.left), complete)
 
 
-def _do_rounds(job: Job, executor: Executor, progress: Progress) -> bool:
+def _do_rounds(job: RecipeJob, executor: Executor, progress: Progress) -> bool:
     """All rounds; false where one could not be done in full, so that the next cannot be planned."""
     deadline = job.options.deadline
     until = None
@@ -98,7 +98,7 @@ def _do_rounds(job: Job, executor: Executor, progress: Progress) -> bool:
     return True
 
 
-def _missing(job: Job, planned: Round, progress: Progress) -> list[Step]:
+def _missing(job: RecipeJob, planned: Round, progress: Progress) -> list[KeyedStep]:
     """The steps of a round that no earlier run has done."""
     missing = []
     for step in planned.steps:
@@ -109,7 +109,7 @@ def _missing(job: Job, planned: Round, progress: Progress) -> list[Step]:
     return missing
 
 
-def _close(job: Job, source: JobSource | None, progress: Progress) -> None:
+def _close(job: RecipeJob, source: JobSource | None, progress: Progress) -> None:
     """The closing steps with the machine to themselves: in a process of their own where others worked before."""
     steps = [step for step in job.closing() if not job.is_done(step)]
     if not steps or job.options.is_late():

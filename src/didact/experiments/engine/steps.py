@@ -49,7 +49,7 @@ class RunOptions:
 
 
 @dataclass(frozen=True)
-class Step:
+class KeyedStep:
     """A piece of work for one process.
 
     Attributes:
@@ -73,10 +73,10 @@ class Round:
     """Steps whose keys can be computed at the same time; each stands behind the steps that it needs."""
 
     title: str
-    steps: Sequence[Step]
+    steps: Sequence[KeyedStep]
 
 
-class Job(ABC):
+class RecipeJob(ABC):
     """A recipe being carried out: plans the steps, computes them and writes the run's files.
 
     Every process has a job of its own, so what several steps need (a model, texts) is loaded once per process, when it
@@ -103,7 +103,7 @@ class Job(ABC):
     def rounds(self) -> Iterator[Round]:
         """The steps, round by round; a round is planned when all steps of the earlier ones are done."""
 
-    def closing(self) -> Sequence[Step]:
+    def closing(self) -> Sequence[KeyedStep]:
         """Steps that come last and have the machine to themselves, such as measurements of speed."""
         return ()
 
@@ -111,11 +111,11 @@ class Job(ABC):
     def finish(self, *, complete: bool) -> None:
         """Write records and reports' data from the parts; of what there is where the run is not complete."""
 
-    def is_done(self, step: Step) -> bool:
+    def is_done(self, step: KeyedStep) -> bool:
         """Whether the result of a step is there."""
         return self.parts.has(step.key)
 
-    def do(self, step: Step) -> None:
+    def do(self, step: KeyedStep) -> None:
         """Compute a step and keep its result."""
         table: pa.Table | None = getattr(self, step.call)(*step.arguments)
         if table is not None:

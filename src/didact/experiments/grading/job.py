@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from didact.errors import InputError
 from didact.experiments.engine.naming import example_names
-from didact.experiments.engine.steps import Job, Round, RunOptions, Step
+from didact.experiments.engine.steps import KeyedStep, RecipeJob, Round, RunOptions
 from didact.experiments.engine.toml import Plain
 from didact.experiments.grading.memory import watched
 from didact.experiments.grading.nulls import broken
@@ -66,7 +66,7 @@ class MetricRun:
     null: str
 
 
-class GradingJob(Job):
+class GradingJob(RecipeJob):
     """The steps of a grading experiment.
 
     Args:
@@ -104,7 +104,7 @@ class GradingJob(Job):
         """Explanations first: targets of explanations decide the keys of grades."""
         yield Round("explaining", [self._explaining(slot, at) for slot in self.slots for at in range(len(self.chunks))])
         if any("surrogate" in metric.card.needs for metric in self.experiment.metrics.values()):
-            yield Round("surrogate", [Step("surrogate", self._surrogate_key, "tune_surrogate")])
+            yield Round("surrogate", [KeyedStep("surrogate", self._surrogate_key, "tune_surrogate")])
         yield Round(
             "grading",
             [self._grading(one, at) for one in self._gradings() for at in range(len(self._pieces(one.label)))],
@@ -146,16 +146,16 @@ class GradingJob(Job):
         assert self.surrogate is not None
         return pa.table({"surrogate": [self._surrogate_key]})
 
-    def _explaining(self, slot: Slot, at: int) -> Step:
+    def _explaining(self, slot: Slot, at: int) -> KeyedStep:
         chunk = self.chunks[at]
         name = f"explain/{slot.label}/{slot.seed}/{chunk.start}"
-        return Step(name, self._explanation_key(slot, chunk), "explain", (slot.label, slot.seed, at))
+        return KeyedStep(name, self._explanation_key(slot, chunk), "explain", (slot.label, slot.seed, at))
 
-    def _grading(self, one: MetricRun, at: int) -> Step:
+    def _grading(self, one: MetricRun, at: int) -> KeyedStep:
         slot, piece = one.slot, self._pieces(one.label)[at]
         name = f"grade/{one.label}/{slot.label}/{slot.seed}/{one.null or 'whole'}/{piece.start}"
         arguments = (one.label, slot.label, slot.seed, one.null, at)
-        return Step(name, self._grade_key(one, piece), "grade", arguments)
+        return KeyedStep(name, self._grade_key(one, piece), "grade", arguments)
 
     def _explanations(self, slot: Slot) -> list[Explanation]:
         """The explanations of all examples, from the parts."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from didact.experiments.distillation.job import DistillationJob
 from didact.experiments.distillation.recipe import DistillationRecipe
 from didact.experiments.engine.kinds import Kind, RecipeCard, ReportOptions, register
-from didact.experiments.engine.steps import Job, RunOptions
+from didact.experiments.engine.steps import RecipeJob, RunOptions
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,7 +20,7 @@ class Distillation(Kind[DistillationRecipe]):
 
     recipe = DistillationRecipe
 
-    def job(self, recipe: DistillationRecipe, options: RunOptions) -> Job:
+    def job(self, recipe: DistillationRecipe, options: RunOptions) -> RecipeJob:
         """The steps of the study; model and texts are loaded when they are first needed."""
         return DistillationJob(recipe, options)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from didact.experiments.engine.kinds import Kind, RecipeCard, ReportOptions, register
-from didact.experiments.engine.steps import Job, RunOptions
+from didact.experiments.engine.steps import RecipeJob, RunOptions
 from didact.experiments.grading.job import GradingJob
 from didact.experiments.grading.prepare import prepare
 from didact.experiments.grading.recipe import GradingRecipe
@@ -22,7 +22,7 @@ class Grading(Kind[GradingRecipe]):
 
     recipe = GradingRecipe
 
-    def job(self, recipe: GradingRecipe, options: RunOptions) -> Job:
+    def job(self, recipe: GradingRecipe, options: RunOptions) -> RecipeJob:
         """Load model and data, choose explainers and metrics."""
         return GradingJob(prepare(recipe), options)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from didact.experiments.engine.kinds import Kind, RecipeCard, ReportOptions, register
-from didact.experiments.engine.steps import Job, RunOptions
+from didact.experiments.engine.steps import RecipeJob, RunOptions
 from didact.experiments.simulability.findings import find
 from didact.experiments.simulability.job import SimulabilityJob
 from didact.experiments.simulability.prepare import prepare
@@ -23,7 +23,7 @@ class Simulability(Kind[SimulabilityRecipe]):
 
     recipe = SimulabilityRecipe
 
-    def job(self, recipe: SimulabilityRecipe, options: RunOptions) -> Job:
+    def job(self, recipe: SimulabilityRecipe, options: RunOptions) -> RecipeJob:
         """Load teacher, texts, explainers, students and channels."""
         return SimulabilityJob(prepare(recipe), options)
 

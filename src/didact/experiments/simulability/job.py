@@ -21,7 +21,7 @@ import pyarrow as pa
 import torch
 
 from didact.experiments.engine.naming import example_names
-from didact.experiments.engine.steps import Job, Round, RunOptions, Step
+from didact.experiments.engine.steps import KeyedStep, RecipeJob, Round, RunOptions
 from didact.experiments.engine.toml import Options, Plain
 from didact.experiments.simulability.arms import Arm, arrange
 from didact.experiments.simulability.prepare import SimulabilityExperiment
@@ -44,7 +44,7 @@ COMPARED = 500
 """Texts on which the overlap of hints is computed, and explanations are graded."""
 
 
-class SimulabilityJob(Job):
+class SimulabilityJob(RecipeJob):
     """The steps of a simulation.
 
     Args:
@@ -192,20 +192,20 @@ class SimulabilityJob(Job):
             first.setdefault((example.fields, marked), example)
         return list(first.values())
 
-    def _explaining(self) -> Iterator[Step]:
+    def _explaining(self) -> Iterator[KeyedStep]:
         for label, explainer in self.experiment.explainers.items():
             texts = self._distinct(explainer)
             read = keys.readings(self._model, texts)
             for start in range(0, len(texts), self.recipe.chunk):
                 key = keys.explanations(self._model, explainer, read[start : start + self.recipe.chunk])
-                yield Step(f"explain/{label}/{start}", key, "explain", (label, start))
+                yield KeyedStep(f"explain/{label}/{start}", key, "explain", (label, start))
 
-    def _grading(self, metric: str, explainer: str) -> Step:
+    def _grading(self, metric: str, explainer: str) -> KeyedStep:
         made = self.experiment.metrics[metric]
         key = _grade_key(made, self._model, self.explained[explainer][:COMPARED])
-        return Step(f"grade/{metric}/{explainer}", key, "grade", (metric, explainer))
+        return KeyedStep(f"grade/{metric}/{explainer}", key, "grade", (metric, explainer))
 
-    def _teaching(self) -> Iterator[Step]:
+    def _teaching(self) -> Iterator[KeyedStep]:
         """Groups of students of one kind and size.
 
         Students without hints are trained with the first group, so the others wait for it. Where a precision is asked
@@ -235,7 +235,7 @@ class SimulabilityJob(Job):
 
     def _group(
         self, student: str, size: int, channels: Sequence[str], methods: Sequence[str], after: frozenset[str]
-    ) -> Step:
+    ) -> KeyedStep:
         made = self.experiment.students[student]
         ways = [self.experiment.ways[channel] for channel in channels]
         plan = dataclasses.replace(self.recipe.plan(), sizes=(size,), group=1)
@@ -243,7 +243,7 @@ class SimulabilityJob(Job):
         hints = [[vars(arm), self._origins(arm)] for arm in self.arms if arm.label in methods]
         key = content_hash(["teach", self._common, made.card.name, made.parameters, vars(plan), reached, hints])
         name = f"teach/{student}/{size}/{','.join(channels)}/{methods[0]}"
-        return Step(name, key, "teach", (student, size, list(channels), list(methods)), after)
+        return KeyedStep(name, key, "teach", (student, size, list(channels), list(methods)), after)
 
     @cached_property
     def _common(self) -> str:
