@@ -163,12 +163,12 @@ def test_fidelity_of_a_learned_explainer(finished: Path) -> None:
     explainer = LearnedExplainer.from_pretrained(path, device="cpu")
     found = fidelity(desk.model, explainer, desk.labels("occlusion", "test"), training_seconds=10.0)
     assert found.texts == 6
-    assert found.teacher == "occlusion"
+    assert found.reference == "occlusion"
     assert -1 <= found.close["spearman"].mean <= 1
     # The student learnt sizes, so its row is beside the teacher's sizes: the records' row of abs(occlusion).
     grades = gather(record_store.read(finished / "sst2" / "records.parquet"))
-    assert found.kept[0].teacher == pytest.approx(grades["log_odds_difference"]["abs(occlusion)"].mean())
-    assert found.speed_up == pytest.approx((found.teacher_seconds or 0) / (found.own_seconds or 1))
+    assert found.kept[0].reference == pytest.approx(grades["log_odds_difference"]["abs(occlusion)"].mean())
+    assert found.speed_up == pytest.approx((found.reference_seconds or 0) / (found.own_seconds or 1))
     told = found.markdown()
     assert "6 texts" in told
     assert "| faithfulness kept |" in told

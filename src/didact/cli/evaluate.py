@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from didact.cli import options as shared
 from didact.errors import ParameterError
@@ -85,7 +85,7 @@ def _recipe(options: argparse.Namespace) -> GradingRecipe:
         "max_truncated": 1.0 if options.truncate else 0.5,
     }
     data = {"source": options.data, "split": options.split, "limit": options.limit}
-    recipe: dict[str, Any] = {
+    recipe: dict[str, object] = {
         "name": options.name,
         "model": {name: value for name, value in model.items() if value is not None},
         "data": {name: value for name, value in data.items() if value is not None},
@@ -100,7 +100,9 @@ def _recipe(options: argparse.Namespace) -> GradingRecipe:
     return GradingRecipe.from_dict(recipe, "command line")
 
 
-def _chosen(text: str, words: Sequence[str], key: str, settings: dict[str, dict[str, object]]) -> str | list[Any]:
+def _chosen(
+    text: str, words: Sequence[str], key: str, settings: dict[str, dict[str, object]]
+) -> str | list[dict[str, object]]:
     if text in words:
         return text
     names = [name.strip() for name in text.split(",") if name.strip()]

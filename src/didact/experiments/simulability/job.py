@@ -208,13 +208,14 @@ class SimulabilityJob(RecipeJob):
     def _teaching(self) -> Iterator[KeyedStep]:
         """Groups of students of one kind and size.
 
-        Students without hints are trained with the first group, so the others wait for it. Where a precision is asked
-        for, a group goes on until it is reached, and so has all channels and methods.
+        Students without hints are trained with the first group, so the others wait for it. One process alone gets all
+        channels and methods at once, and so does a group that goes on until a precision is reached: each student's
+        answers are kept under a key of its own, so nothing is trained again when the groups are others.
         """
         methods, plan = list(self.hints), self.recipe.plan()
         for student, channels in fitting(self.experiment.students, self.experiment.ways, self.experiment.task).items():
             for size in plan.sizes:
-                if plan.precision is not None:
+                if plan.precision is not None or self.options.workers == 1:
                     yield self._group(student, size, channels, methods, frozenset())
                     continue
                 first: frozenset[str] = frozenset()
