@@ -26,7 +26,7 @@ EXAMPLES = """examples:
 
 Students are trained without hints, with explanations as hints, or with controls that explain nothing; they are tested
 without hints. Explanations and students are kept in OUT/parts: a run that was stopped goes on when the same command
-is given again, and another explainer costs only what is new. 'didact list students' and 'didact list channels' list both.
+is given again, and another explainer costs only what is new. See 'didact list students' and 'didact list channels'.
 """
 
 

@@ -199,11 +199,11 @@ def _with_settings(table: pa.Table, recipe: DistillationRecipe) -> pa.Table:
 
 
 def _network(label: str) -> Network | None:
-    told = LEARNED.fullmatch(label)
-    if told is None:
+    matched = LEARNED.fullmatch(label)
+    if matched is None:
         return None
-    reading = told["kind"].removeprefix("l2e").removeprefix("_") or "tokens"
-    return Network(told["reference"], reading, told["signal"], 0)
+    reading = matched["kind"].removeprefix("l2e").removeprefix("_") or "tokens"
+    return Network(matched["reference"], reading, matched["signal"], 0)
 
 
 def _reference_words(summary: Plain, name: str) -> Plain:

@@ -49,5 +49,5 @@ def explanations(
         read: what ``readings`` gives for the examples.
         targets: what is explained, as plain values; nothing where it is each example's predicted class.
     """
-    asked = [] if targets is None else [list(targets)]
-    return content_hash(["explain", FORMAT, origin(model), identity(explainer), list(read), *asked])
+    chosen = [] if targets is None else [list(targets)]
+    return content_hash(["explain", FORMAT, origin(model), identity(explainer), list(read), *chosen])

@@ -99,19 +99,19 @@ def versus(grades: Grades) -> list[LearnedVersusReference]:
 
 def reference_of(explainer: str) -> str | None:
     """Whom a learned explainer learnt from; None of any other."""
-    told = LEARNED.fullmatch(explainer)
-    return told["reference"] if told else None
+    matched = LEARNED.fullmatch(explainer)
+    return matched["reference"] if matched else None
 
 
 def _pairs(rows: Mapping[str, Floats]) -> Iterable[tuple[str, str]]:
     for own in rows:
-        told = LEARNED.fullmatch(own)
-        if told is None:
+        matched = LEARNED.fullmatch(own)
+        if matched is None:
             continue
-        if told["reference"] in rows:
-            yield own, told["reference"]
-        if told["signal"] == "ranking" and f"abs({told['reference']})" in rows:
-            yield own, f"abs({told['reference']})"
+        if matched["reference"] in rows:
+            yield own, matched["reference"]
+        if matched["signal"] == "ranking" and f"abs({matched['reference']})" in rows:
+            yield own, f"abs({matched['reference']})"
 
 
 def _versus(

@@ -31,7 +31,7 @@ class Evaluation:
 
     @cached_property
     def findings(self) -> Findings:
-        """Everything the report says."""
+        """Everything that the report shows."""
         return find_in(self.folder)
 
     @property

@@ -277,7 +277,7 @@ class GradingJob(RecipeJob):
         return _records(grades, self.names[piece], constant)
 
     def _peaks(self, slot: Slot) -> pa.Table:
-        """Peak memory in MiB while a chunk was explained, a row per example; none where the machine could not tell."""
+        """Peak memory in MiB while a chunk was explained, a row per example; none where it is unknown."""
         numbers: list[int] = []
         values: list[float] = []
         self._explanations(slot)
@@ -305,7 +305,7 @@ class GradingJob(RecipeJob):
 
 
 def _breaks(metric: Metric, null: str) -> bool:
-    """Whether a broken copy tells something: the metric looks at the scores, and for labels at the target."""
+    """Whether a broken copy is informative: the metric depends on the scores, and for labels on the target."""
     families = {"shuffle": ("faithfulness", "plausibility", "stability"), "labels": ("faithfulness",)}
     return metric.card.family in families[null] and metric.card.needs <= _BREAKABLE
 

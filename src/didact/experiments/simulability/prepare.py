@@ -1,4 +1,4 @@
-"""From a recipe to an experiment: teacher, lessons, exam, explainers, students and channels, loaded and checked."""
+"""From a recipe to an experiment: teacher, texts, explainers, students and channels, loaded and checked."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from didact.types import Example, Span
 
 HUMAN = "human"
 EXAM = 1_000
-"""Texts of the exam where it is cut from the data: so many, at most a third."""
+"""Test texts where they are held out from the data: so many, at most a third."""
 
 GENERATED = 300
-"""Texts of the exam where they are generated."""
+"""Test texts where they are generated."""
 
 USUAL = {
     "imdb": ("student_train", "student_test"),
@@ -43,16 +43,16 @@ class SimulabilityExperiment:
     Attributes:
         recipe: what it was made from.
         model: the teacher; None where people are.
-        pool: lessons to be taught.
-        exam: lessons to be asked.
+        pool: texts to draw training texts from, with the teacher's answers.
+        exam: test texts with the teacher's answers.
         task: what is imitated.
         labels: names of the classes; empty for numbers and spans.
         explainers: by label; empty where people explain.
-        marked: per lesson of the pool what people told, where they explain.
+        marked: per text of the pool what people marked, where they explain.
         students: by label.
         ways: channels by label.
         metrics: by label.
-        facts: about teacher, pool and exam, for the manifest.
+        facts: about teacher, pool and test texts, for the manifest.
     """
 
     recipe: SimulabilityRecipe
@@ -88,19 +88,19 @@ def prepare(
         recipe: what to do.
         model: a loaded teacher, instead of the recipe's.
         data: loaded data of the pool, instead of the recipe's.
-        exam: loaded data of the exam, instead of the recipe's.
+        exam: loaded test data, instead of the recipe's.
         explainers: made ones by label, instead of the recipe's.
     """
     if recipe.task == "span":
         return _of_questions(recipe)
-    pool, asked = texts(recipe, data, exam)
+    pool, tested = texts(recipe, data, exam)
     if recipe.teacher == HUMAN:
-        return _of_people(recipe, pool, asked)
+        return _of_people(recipe, pool, tested)
     teacher = model if model is not None else load_model(**recipe.model)
     made = dict(explainers) if explainers is not None else configured(recipe.explainers)
     for explainer in made.values():
         check_needs(explainer.card, teacher)
-    taught, exam_lessons = (lessons(teacher, some.examples) for some in (pool, asked))
+    taught, tested_lessons = (lessons(teacher, some.examples) for some in (pool, tested))
     is_number = any(isinstance(one.answer, float) for one in taught)
     task: Task = "number" if is_number else "classes"
     facts = {
@@ -114,33 +114,33 @@ def prepare(
         recipe,
         teacher,
         taught,
-        exam_lessons,
+        tested_lessons,
         task,
         () if is_number else teacher.labels,
         made,
         (),
         *_students(recipe, task),
         {one.label: METRICS.get(one.name).configured(**one.settings) for one in recipe.metrics},
-        facts | _facts(pool, asked),
+        facts | _facts(pool, tested),
     )
 
 
 def texts(
     recipe: SimulabilityRecipe, data: Dataset | None = None, exam: Dataset | None = None
 ) -> tuple[Dataset, Dataset]:
-    """The pool and the exam; a text that is in both is not taught."""
-    given, asked = dict(recipe.data), dict(recipe.exam)
-    if data is None and not asked and exam is None and given.get("source") in USUAL and "split" not in given:
+    """The pool and the test texts; a text that is in both is left out of the pool."""
+    given, tested = dict(recipe.data), dict(recipe.exam)
+    if data is None and not tested and exam is None and given.get("source") in USUAL and "split" not in given:
         given["split"], split = USUAL[given["source"]]
-        asked = {"source": given["source"], "split": split}
+        tested = {"source": given["source"], "split": split}
     generated = data is None and given.get("source") == CORPUS
-    if generated and exam is None and not asked:
-        asked = {"limit": GENERATED, "seed": int(given.get("seed", 0)) + 1}
+    if generated and exam is None and not tested:
+        tested = {"limit": GENERATED, "seed": int(given.get("seed", 0)) + 1}
     if generated:
         given.setdefault("limit", 2 * max(recipe.sizes))
-    if exam is None and asked:
-        exam = load_data(**{"source": given.get("source"), **asked})
-    if exam is None:  # cut from the same data, so its limit counts what is left
+    if exam is None and tested:
+        exam = load_data(**{"source": given.get("source"), **tested})
+    if exam is None:  # held out from the same data, so its limit counts what is left
         limit, seed = given.pop("limit", None), int(given.get("seed", 0))
         whole = data if data is not None else load_data(**given)
         order = shuffled(whole.examples, "exam")
@@ -154,13 +154,13 @@ def texts(
     kept = [example for example in pool if example.fingerprint not in known]
     if not kept or not exam.examples:
         raise InputError(
-            f"{pool.name} gives {len(kept)} texts to teach and {len(exam.examples)} to ask; give more, or exam data"
+            f"{pool.name} gives {len(kept)} training texts and {len(exam.examples)} test texts; give more, or test data"
         )
     return Dataset(pool.name, pool.split, tuple(kept), pool.labels), exam
 
 
 def _of_people(recipe: SimulabilityRecipe, pool: Dataset, exam: Dataset) -> SimulabilityExperiment:
-    """Gold labels as what people teach, rationales as what they tell."""
+    """Gold labels as the answers to imitate, rationales as the explanations."""
     labels = pool.labels
     if not labels:
         raise InputError(f"people teach classes, and {pool.name} has none; give data with labels")
@@ -180,14 +180,14 @@ def _of_people(recipe: SimulabilityRecipe, pool: Dataset, exam: Dataset) -> Simu
 
 def _of_questions(recipe: SimulabilityRecipe) -> SimulabilityExperiment:
     if not recipe.exam:
-        raise InputError("questions need an exam of their own: give [exam] with a source or a split")
-    asked = load_questions(**({"source": recipe.data["source"]} | dict(recipe.exam)))
-    passages = {one.example.text_pair for one in asked}
+        raise InputError("questions need test data of their own: give [exam] with a source or a split")
+    tested = load_questions(**({"source": recipe.data["source"]} | dict(recipe.exam)))
+    passages = {one.example.text_pair for one in tested}
     pool = [
         one for one in load_questions(**({"linked": True} | dict(recipe.data))) if one.example.text_pair not in passages
     ]
     if not pool:
-        raise InputError("every passage of the pool is in the exam; give other questions")
+        raise InputError("every passage of the pool is among the test questions; give others")
     facts = {
         "teacher": {"name": HUMAN, "labels": []},
         "data": {
@@ -198,12 +198,12 @@ def _of_questions(recipe: SimulabilityRecipe) -> SimulabilityExperiment:
         "exam": {
             "name": display_name(str(recipe.data["source"])),
             "split": recipe.exam.get("split"),
-            "examples": len(asked),
+            "examples": len(tested),
         },
     }
     students, ways = _students(recipe, "span")
     hints = [linked(one.example, one.links) for one in pool]
-    taught, exam = ([_answered(one) for one in some] for some in (pool, asked))
+    taught, exam = ([_answered(one) for one in some] for some in (pool, tested))
     return SimulabilityExperiment(recipe, None, taught, exam, "span", (), {}, hints, students, ways, facts=facts)
 
 

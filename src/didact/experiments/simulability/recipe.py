@@ -1,4 +1,4 @@
-"""A recipe of kind "simulability": who teaches what to whom, how often, and what the students are told."""
+"""A recipe of simulability: the teacher, its explainers, the students, and how explanations reach them."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ class SimulabilityRecipe(TomlRecipe):
         model: "source" (anything ``load_model`` reads from a string) and options of ``load_model``.
         data: of the pool: "source" and options of ``load_data``, for questions of ``load_questions``; "limit" counts
             the texts of the pool, and is twice the most taught for generated ones.
-        exam: of the exam, likewise; cut from ``data`` when not given.
-        explainers: whose explanations are told.
+        exam: of the test texts, likewise; held out from ``data`` when not given.
+        explainers: whose explanations students are trained with.
         students: kinds of students with their settings.
-        channels: ways to tell them, with settings and a "weight"; all that fit when empty.
-        hints: formats; with several, every explainer is told in each.
-        noise: probabilities that a marked unit is lost; with several, everything is told with each.
+        channels: how explanations reach students, with settings and a "weight"; all that fit when empty.
+        hints: formats of hints; with several, every explainer is used in each.
+        noise: probabilities that a marked unit is lost; with several, every hint is used with each.
         controls: hints that explain nothing, as large as the first explainer's in the first format.
         metrics: metrics of explanations whose ranking is compared with the students'.
-        sizes: numbers of lessons.
-        subsets: students of a kind, each with lessons of its own; see ``Plan`` for these and the following.
+        sizes: numbers of training texts.
+        subsets: students of a kind, each with training texts of its own; see ``Plan`` for these and the following.
         precision: half-width of the gains' intervals at which to stop.
         most: subsets at most.
         seed: of subsets, students and controls.
-        group: students handed over together.
+        group: students trained in one step.
         metric: how an answer is compared with the teacher's.
         chunk: texts explained together.
         together: students trained at once; None leaves it to the student.
@@ -139,7 +139,7 @@ class SimulabilityRecipe(TomlRecipe):
             raise FormatError(f"{where}: {problem}") from None
 
     def plan(self) -> Plan:
-        """How many students are taught."""
+        """How many students are trained."""
         return Plan(self.sizes, self.subsets, self.precision, self.most, self.seed, self.group)
 
     def to_dict(self) -> Plain:

@@ -96,10 +96,10 @@ def _blocks(simulation: Simulation, manifest: Options) -> Iterator[tuple[Floats,
 def _about(simulation: Simulation, manifest: Options, setting: Setting, method: str) -> dict[str, str | int]:
     arm = next((one for one in manifest.get("arms", ()) if one["label"] == method), {})
     explainer = manifest.get("explainers", {}).get(arm.get("explainer"), {})
-    told = {name: value for name, value in arm.items() if name not in ("label", "bits")}
+    shown = {name: value for name, value in arm.items() if name not in ("label", "bits")}
     channel = "" if method == NONE else setting.channel
     settings = [
-        *(simulation.metric, told, explainer),
+        *(simulation.metric, shown, explainer),
         *(manifest.get("students", {}).get(setting.student), manifest.get("channels", {}).get(channel)),
         *(setting.size, manifest.get("plan", {}).get("seed")),
     ]

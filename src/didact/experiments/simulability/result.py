@@ -27,7 +27,7 @@ class SimulabilityResult:
 
     @cached_property
     def findings(self) -> SimulabilityFindings:
-        """Everything the report says."""
+        """Everything that the report shows."""
         return find(self.folder)
 
     @property
