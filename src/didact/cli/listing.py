@@ -6,7 +6,7 @@ import argparse
 import json
 
 NAME = "list"
-HELP = "List methods, metrics, students and channels, the models that can be explained, or data sets known by name."
+HELP = "List methods, metrics, students, channels and kinds of recipes, models that can be explained, or data sets."
 EXAMPLES = """examples:
   didact list methods
   didact list methods --format json
@@ -15,6 +15,7 @@ EXAMPLES = """examples:
   didact list channels
   didact list models
   didact list data
+  didact list recipes
 """
 
 MODELS = (
@@ -31,6 +32,7 @@ SHOWN = {
     "channels": ("name", "tasks", "summary"),
     "models": ("model", "what"),
     "data": ("name", "task", "splits", "rationales", "from"),
+    "recipes": ("name", "summary"),
 }
 """The columns of each table; JSON has more."""
 
@@ -50,6 +52,7 @@ def run(options: argparse.Namespace) -> None:
         "channels": _channels,
         "models": _models,
         "data": _data,
+        "recipes": _recipes,
     }
     rows = makers[options.what]()
     if options.format == "json":
@@ -91,6 +94,12 @@ def _channels() -> list[dict[str, object]]:
 
     plain = [vars(card) | {"tasks": sorted(card.tasks)} for card in CHANNELS.cards()]
     return [{name: value for name, value in card.items() if name != "channels"} for card in plain]
+
+
+def _recipes() -> list[dict[str, object]]:
+    from didact.experiments.engine.kinds import RECIPES
+
+    return [vars(card) for card in RECIPES.cards()]
 
 
 def _models() -> list[dict[str, object]]:

@@ -192,7 +192,7 @@ def _setting(row: Options) -> Setting:
 def _with_settings(table: pa.Table, recipe: DistillationRecipe) -> pa.Table:
     """Records with the hash of each explainer's and metric's settings."""
     pairs = list(zip(*(columns.values(table.column(name)) for name in ("explainer", "metric")), strict=True))
-    hashes = {pair: settings_hash(recipe, *pair, _network(pair[0])) for pair in dict.fromkeys(pairs)}
+    hashes = {pair: settings_hash(recipe, pair[0], pair[1], _network(pair[0])) for pair in dict.fromkeys(pairs)}
     place = table.schema.get_field_index("settings")
     filled = pa.array([hashes[pair] for pair in pairs], pa.string()).dictionary_encode()
     return columns.conform(table.set_column(place, "settings", filled), record_store.SCHEMA, "records")

@@ -17,7 +17,7 @@ or text, ``target_answer`` an explained one, both as JSON. Columns that older fi
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -239,5 +239,5 @@ def _rationale(example: Example, end: str) -> list[int] | None:
     return None if example.rationale is None else [getattr(span, end) for span in example.rationale]
 
 
-def _json(mapping: object) -> str:
+def _json(mapping: Mapping[str, object]) -> str:
     return json.dumps(dict(mapping), ensure_ascii=False)

@@ -98,7 +98,13 @@ class StudyGrader:
         network: Network | None = None,
     ) -> pa.Table:
         """Grades of one explainer as records."""
-        same = {"explainer": label, "method": explained[0].method, "seed": seed, "null": "", "part": ""}
+        same: dict[str, str | int] = {
+            "explainer": label,
+            "method": explained[0].method,
+            "seed": seed,
+            "null": "",
+            "part": "",
+        }
         same |= {"model": self.model.fingerprint(), "data": self.recipe.name}
         tables = [
             record_store.with_constants(

@@ -151,8 +151,6 @@ def _check_rationales(label: str, needed: bool, data: Dataset) -> None:
 
 
 def _is_seeded(explainer: Explainer) -> bool:
-    return (
-        explainer.card.seeded
-        and dataclasses.is_dataclass(explainer)
-        and "seed" in {item.name for item in dataclasses.fields(explainer)}
-    )
+    given: object = explainer
+    fields = dataclasses.fields(given) if dataclasses.is_dataclass(given) else ()
+    return explainer.card.seeded and "seed" in {item.name for item in fields}

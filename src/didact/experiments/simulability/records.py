@@ -94,7 +94,7 @@ def _blocks(simulation: Simulation, manifest: Options) -> Iterator[tuple[Floats,
 
 
 def _about(simulation: Simulation, manifest: Options, setting: Setting, method: str) -> dict[str, str | int]:
-    arm = next((one for one in manifest.get("arms", ()) if one["label"] == method), {})
+    arm: Options = next((one for one in manifest.get("arms", ()) if one["label"] == method), {})
     explainer = manifest.get("explainers", {}).get(arm.get("explainer"), {})
     shown = {name: value for name, value in arm.items() if name not in ("label", "bits")}
     channel = "" if method == NONE else setting.channel
