@@ -143,7 +143,7 @@ def _network(model: NetworkModel, explainer: LearnedExplainer, texts: Texts, siz
     """The passes of the explainer's network alone, on batches that are ready."""
     shape, rows = explainer.shape, min(size, explainer._budget.rows)
     units = model.units(texts.examples, explainer.about.level)
-    items = shape.read(units, [prediction.index for prediction in texts.predictions], texts.predictions)
+    items = shape.read(model, units, [prediction.index for prediction in texts.predictions], texts.predictions)
     batches = [shape.collate(items[start : start + rows]) for start in range(0, TOGETHER, rows)]
 
     def work() -> None:
@@ -232,7 +232,7 @@ def _text(which: str, explainer: LearnedExplainer, args: argparse.Namespace) -> 
     return (
         f"Explained model: {which}. Texts: {TOGETHER} {kind} of {WORDS[0]} to {WORDS[1]} words in each round. The "
         f"explainer has the standard size (4 blocks, 128 wide, {size:,} weights) and was trained for 4 epochs on "
-        f"{args.train} other texts with gradient x input as its reference: enough to have ranks worth comparing, not to "
+        f"{args.train} other texts with gradient x input as its reference: enough to have ranks to compare, not to "
         "be good. BERT-base is a random network of that shape that reads the same tokens. "
         f"Median and range over {args.rounds} interleaved rounds of {TURNS} turns."
     )

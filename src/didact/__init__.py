@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from didact.api import (
         compare,
         estimate,
-        evaluate,
         explain,
         import_attributions,
         list_methods,
@@ -21,16 +20,16 @@ if TYPE_CHECKING:
         load_model,
         save,
         show,
-        simulate,
         train,
     )
     from didact.errors import DidactError
+    from didact.experimenting import evaluate, simulate
     from didact.types import Estimate, Example, Explanation, Prediction, Span, Target
 
 _HOME = {
     "compare": "api",
     "estimate": "api",
-    "evaluate": "api",
+    "evaluate": "experimenting",
     "explain": "api",
     "list_methods": "api",
     "load_explainer": "api",
@@ -38,7 +37,7 @@ _HOME = {
     "import_attributions": "api",
     "save": "api",
     "show": "api",
-    "simulate": "api",
+    "simulate": "experimenting",
     "train": "api",
     "DidactError": "errors",
     "Estimate": "types",

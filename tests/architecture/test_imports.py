@@ -45,12 +45,13 @@ ROOMS = {
     "trained": "ops stats models data store attribution students scale",
     "testing": "ops stats render models data store attribution metrics students simulation scale study trained",
     "experiments": "ops stats render models data store attribution metrics students simulation scale study trained",
-    "api": "stats render models data store attribution metrics trained experiments",
+    "api": "stats render models data store attribution metrics trained",
     "service": "ops stats render models data store attribution metrics scale study trained api",
+    "experimenting": "models data experiments api",
     "cli": "render models data store attribution metrics students simulation scale study trained experiments api "
-    "service",
+    "service experimenting",
     "__main__": "cli",
-    "__init__": "api",
+    "__init__": "api experimenting",
 }
 
 # Room -> the libraries it may use, besides the standard library.

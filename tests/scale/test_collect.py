@@ -14,9 +14,11 @@ from didact.attribution.lime import Lime
 from didact.attribution.occlusion import Occlusion
 from didact.data.load import load_data
 from didact.errors import FormatError, InputError, ParameterError
-from didact.experiments.prepare import prepare
-from didact.experiments.recipe import Recipe
-from didact.experiments.runner import run
+from didact.experiments.engine.run import run_job
+from didact.experiments.engine.steps import RunOptions
+from didact.experiments.grading.job import GradingJob
+from didact.experiments.grading.prepare import prepare
+from didact.experiments.grading.recipe import GradingRecipe
 from didact.models.load import load_model
 from didact.progress import listening
 from didact.protocols import ExampleLike, Model, TargetLike
@@ -127,8 +129,8 @@ def test_any_explainer_teaches(model: Model, parts: Parts) -> None:
 def test_an_experiments_parts_are_found(model: Model, parts: Parts, tmp_path: Path, teacher: Watched) -> None:
     recipe = {"name": "x", "model": {}, "data": {}, "chunk": 3, "metrics": ["comprehensiveness"], "nulls": []}
     data = load_data(TEXTS)
-    prepared = prepare(Recipe.from_dict(recipe, "test"), model=model, data=data, explainers={"o": Occlusion()})
-    run(prepared, tmp_path / "run", store=parts.root)
+    prepared = prepare(GradingRecipe.from_dict(recipe, "test"), model=model, data=data, explainers={"o": Occlusion()})
+    run_job(GradingJob(prepared, RunOptions(tmp_path / "run", parts.root)))
     collect(model, data.examples, teacher, parts, chunk=3)
     assert teacher.asked == []
 

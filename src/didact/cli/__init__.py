@@ -8,10 +8,10 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
-from didact.cli import compare, demo, evaluate, explain, listing, report, reproduce, run, simulate, train
+from didact.cli import compare, convert, demo, evaluate, explain, listing, report, reproduce, run, simulate, train
 from didact.errors import DidactError
 
-COMMANDS = (explain, compare, evaluate, simulate, train, run, report, reproduce, listing, demo)
+COMMANDS = (explain, compare, evaluate, simulate, train, run, report, reproduce, convert, listing, demo)
 EPILOG = """examples:
   didact explain "A warm, funny and wonderful film."
   didact compare "Not bad at all." --methods lime,kernel_shap,integrated_gradients

@@ -6,7 +6,7 @@ import argparse
 import json
 
 NAME = "list"
-HELP = "List methods, metrics, students, presets of learned explainers, models that can be explained, or data sets."
+HELP = "List methods, metrics, students, channels, presets, kinds of recipes, models or data sets."
 EXAMPLES = """examples:
   didact list methods
   didact list methods --format json
@@ -16,6 +16,7 @@ EXAMPLES = """examples:
   didact list presets
   didact list models
   didact list data
+  didact list recipes
 """
 
 MODELS = (
@@ -35,6 +36,7 @@ SHOWN = {
     "signals": ("name", "family", "needs", "outputs", "summary"),
     "models": ("model", "what"),
     "data": ("name", "task", "splits", "rationales", "from"),
+    "recipes": ("name", "summary"),
 }
 """The columns of each table; JSON has more."""
 
@@ -57,6 +59,7 @@ def run(options: argparse.Namespace) -> None:
         "signals": _signals,
         "models": _models,
         "data": _data,
+        "recipes": _recipes,
     }
     rows = makers[options.what]()
     if options.format == "json":
@@ -120,6 +123,12 @@ def _signals() -> list[dict[str, object]]:
     from didact.trained.signals.base import SIGNALS
 
     return [vars(card) | {"needs": sorted(card.needs)} for card in SIGNALS.cards()]
+
+
+def _recipes() -> list[dict[str, object]]:
+    from didact.experiments.engine.kinds import RECIPES
+
+    return [vars(card) for card in RECIPES.cards()]
 
 
 def _models() -> list[dict[str, object]]:

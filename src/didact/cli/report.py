@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 from didact.errors import ParameterError
@@ -41,23 +40,9 @@ def run(options: argparse.Namespace) -> None:
         raise ParameterError(f"--examples must be at least 0, got {options.examples}")
     from rich.console import Console
 
-    if _is_simulation(options.folder):
-        from didact.cli import taught
+    from didact.experiments.engine.kinds import ReportOptions, kind_of
 
-        taught.report(options.folder, formats if options.format != ",".join(FORMATS) else None, Console())
-        return
-    from didact.experiments.grading.report import find_in, write
-    from didact.experiments.grading.terminal import show
-
-    findings = find_in(options.folder, metric=options.metric, examples=options.examples)
-    written = write(findings, formats)
-    show(findings, Console())
-    for path in written:
+    chosen = None if options.format == ",".join(FORMATS) else tuple(formats)
+    report = ReportOptions(chosen, options.metric, options.examples)
+    for path in kind_of(options.folder).report(options.folder, report, Console()):
         print(path)
-
-
-def _is_simulation(folder: Path) -> bool:
-    try:
-        return bool(json.loads((folder / "manifest.json").read_text(encoding="utf-8")).get("kind") == "simulability")
-    except (OSError, ValueError):
-        return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,7 +10,8 @@ from typing import Any
 
 from didact.errors import FormatError, InputError, ParameterError
 from didact.experiments.distillation import grading
-from didact.experiments.distillation.summary import Versus, gather, spread, versus
+from didact.experiments.distillation.report import read_summary
+from didact.experiments.distillation.summary import LearnedVersusReference, gather, spread, versus
 from didact.experiments.papers.cells import shown
 from didact.experiments.papers.l2e_published import FIGURES, REFERENCE, SPEED, TABLES, L2ETable
 from didact.render.markup import markdown_table
@@ -26,7 +26,7 @@ NAMES = {"movies": "movie_rationales"}
 """Study -> data set, where they are called differently."""
 
 _NOT_HERE = {
-    "cola": "CoLA needs the paper's ALBERT from the Hub: didact reproduce l2e --recipe recipes/l2e/cola.toml",
+    "cola": "CoLA needs the paper's ALBERT from the Hub: didact run recipes/l2e/cola.toml",
     "movie_rationales": "the film reviews need a classifier that is neutral without the rationale: train it with "
     "--neutral, then run recipes/l2e/movies.toml. The paper's is a Longformer, which reads whole reviews",
 }
@@ -47,26 +47,29 @@ class Results:
     summaries: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @cached_property
-    def tests(self) -> dict[tuple[str, str, str, str], Versus]:
+    def tests(self) -> dict[tuple[str, str, str, str], LearnedVersusReference]:
         """(data set, metric, learned, teacher) -> how the two compare."""
         found = {}
         for data, grades in self.grades.items():
             for row in versus(grades):
-                found[data, row.metric, row.learned, row.teacher] = row
+                found[data, row.metric, row.learned, row.reference] = row
         return found
 
 
 def read(folder: Path | str | None = None) -> Results:
-    """Results in a folder (records-*.parquet, summary-*.json), or in the first usual one that has some."""
+    """Results of the runs in a folder, or in the first usual one that has some."""
     places = [Path(folder)] if folder is not None else [Path(name) for name in FOLDERS]
     if folder is not None and not places[0].is_dir():
         raise InputError(f"there is no folder {folder}")
     for place in places:
-        paths = sorted(place.glob("records-*.parquet"))
-        if paths:
-            return _results(place, paths)
+        runs = [path.parent for path in sorted([*place.glob("manifest.json"), *place.glob("*/manifest.json")])]
+        finished = [run for run in runs if (run / "records.parquet").is_file()]
+        if finished:
+            return _results(place, finished)
+        if any(place.glob("records-*.parquet")):
+            raise FormatError(f"{place} was written by an older version; convert it with: didact convert {place}")
     if folder is not None:
-        raise InputError(f"{folder} holds no results: there is no records-*.parquet in it")
+        raise InputError(f"{folder} holds no finished run: give the folder of a didact run, or its parent")
     return Results(None)
 
 
@@ -226,20 +229,16 @@ def _limits(given: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> str:
 
 def _missing(data: str, results: Results) -> str:
     where = f"in {results.folder}" if results.folder else f"in {' or '.join(FOLDERS)}"
-    how = _NOT_HERE.get(data, f"run scripts/l2e_experiment.py recipes/l2e/{data}.toml --out DIR")
+    how = _NOT_HERE.get(data, f"didact run recipes/l2e/{data}.toml --out runs/l2e/{data}")
     return f"{data}: nothing was measured {where}; {how}."
 
 
-def _results(place: Path, paths: Sequence[Path]) -> Results:
+def _results(place: Path, runs: Sequence[Path]) -> Results:
     grades, summaries = {}, {}
-    for records in paths:
-        name = records.stem.removeprefix("records-")
+    for run in runs:
+        summary = read_summary(run)
+        name = str(summary["study"]["name"])
         data = NAMES.get(name, name)
-        grades[data] = gather(record_store.read(records))
-        path = place / f"summary-{name}.json"
-        if path.is_file():
-            try:
-                summaries[data] = json.loads(path.read_text(encoding="utf-8"))
-            except ValueError as problem:
-                raise FormatError(f"{path} is not JSON: {problem}") from None
+        grades[data] = gather(record_store.read(run / "records.parquet"))
+        summaries[data] = summary
     return Results(place, grades, summaries)

@@ -25,6 +25,8 @@ FOLDERS = ("docs/results/simulability", "runs/simulability")
 """Where results are looked for when no folder is given."""
 
 HUMAN = "human"
+STUDENTS = "students.parquet"
+"""Of runs of older versions, which ``find`` refuses with the command that converts them."""
 CHANNELS = ("attention", "labelling", "alignment")
 
 
@@ -189,7 +191,7 @@ def read(folder: Path | str | None = None) -> list[SimulabilityFindings]:
         raise InputError(f"there is no folder {folder}")
     for place in places:
         runs = [path.parent for path in sorted([*place.glob("manifest.json"), *place.glob("*/manifest.json")])]
-        found = [find(run) for run in runs if (run / "students.parquet").is_file()]
+        found = [find(run) for run in runs if any((run / name).is_file() for name in ("records.parquet", STUDENTS))]
         if found:
             return found
     if folder is not None:

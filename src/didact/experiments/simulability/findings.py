@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from didact.errors import FormatError, InputError
+from didact.experiments.engine.toml import Options
 from didact.experiments.report.formatting import listed, plural, two_decimals
-from didact.experiments.simulability import outcomes
+from didact.experiments.simulability.arms import Arm
 from didact.experiments.simulability.recipe import KIND
-from didact.experiments.simulability.runner import Arm
+from didact.experiments.simulability.records import from_records
 from didact.simulation.gains import Gain, SimulabilityGains, compute_gains
 from didact.simulation.simulability import NONE, Setting, Simulation
 from didact.stats.correlation import tau
 from didact.stats.crossed import crossed_interval
+from didact.store import records
 
 PERCENT = ("accuracy", "f1", "exact")
 
@@ -77,8 +78,8 @@ class SimulabilityFindings:
     """
 
     folder: Path
-    manifest: Mapping[str, Any]
-    extras: Mapping[str, Any]
+    manifest: Options
+    extras: Options
     simulation: Simulation
 
     @property
@@ -136,7 +137,9 @@ class SimulabilityFindings:
         """The findings in words; those that begin with "Warning: " should be heeded first."""
         return [*self._best(), *self._gains(), *self._controls(), *self._curves_in_words(), *self._troubles()]
 
-    def _curves(self, at: Any, group: Any, *, gains: bool = False) -> list[NoiseCurve]:
+    def _curves(
+        self, at: Callable[[Arm], float], group: Callable[[Arm], str], *, gains: bool = False
+    ) -> list[NoiseCurve]:
         found = []
         real = [arm for arm in self.arms.values() if not arm.control]
         for setting in self.simulation.settings:
@@ -248,9 +251,11 @@ def find(folder: Path | str) -> SimulabilityFindings:
         raise FormatError(f"{place}/manifest.json is not JSON ({problem}); run again") from None
     if manifest.get("kind") != KIND:
         raise FormatError(f"{place} is a run of another kind; didact report shows it")
-    if not (place / "students.parquet").is_file():
-        raise InputError(f"{place} is not finished: students.parquet is missing; give the same command again")
-    return SimulabilityFindings(place, manifest, extras, outcomes.read(place / "students.parquet"))
+    if not (place / "records.parquet").is_file():
+        if (place / "students.parquet").is_file():
+            raise FormatError(f"{place} was written by an older version; convert it with: didact convert {place}")
+        raise InputError(f"{place} is not finished: records.parquet is missing; give the same command again")
+    return SimulabilityFindings(place, manifest, extras, from_records(records.read(place / "records.parquet")))
 
 
 def _scores(rows: Sequence[Gain]) -> dict[str, float]:

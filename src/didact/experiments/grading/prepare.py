@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from didact.attribution.base import ATTRIBUTIONS, check_needs
 from didact.data.dataset import Dataset
 from didact.data.load import load_data
 from didact.errors import InputError, ParameterError
-from didact.experiments.recipe import ALL, Entry, Recipe
+from didact.experiments.engine.toml import Entry, Options, Plain
+from didact.experiments.grading.recipe import ALL, GradingRecipe
 from didact.metrics.base import METRICS
 from didact.models.load import load_model
 from didact.protocols import Explainer, Metric, Model
@@ -38,8 +38,8 @@ CHOSEN = (
 
 
 @dataclass(frozen=True, eq=False)
-class Experiment:
-    """All that is needed to run: see ``Recipe`` for the fields of the same name.
+class GradingExperiment:
+    """All that is needed to run: see ``GradingRecipe`` for the fields of the same name.
 
     Attributes:
         explainers: by label; seeded ones have their first seed.
@@ -47,12 +47,12 @@ class Experiment:
         tuning: texts for the surrogate of robust metrics, and the options of its training.
     """
 
-    recipe: Recipe
+    recipe: GradingRecipe
     model: Model
     data: Dataset
     explainers: Mapping[str, Explainer]
     metrics: Mapping[str, Metric]
-    tuning: Mapping[str, Any] = field(default_factory=dict)
+    tuning: Options = field(default_factory=dict)
 
     def seeds(self, label: str) -> tuple[int, ...]:
         """The seeds an explainer is run with: one run where it has none."""
@@ -65,12 +65,12 @@ class Experiment:
 
 
 def prepare(
-    recipe: Recipe,
+    recipe: GradingRecipe,
     *,
     model: Model | None = None,
     data: Dataset | None = None,
     explainers: Mapping[str, Explainer] | None = None,
-) -> Experiment:
+) -> GradingExperiment:
     """Load what a recipe names, or take what is given instead.
 
     Args:
@@ -91,10 +91,10 @@ def prepare(
         check_needs(explainer.card, loaded)
         _check_rationales(label, explainer.card.needs_rationale, dataset)
     metrics = _metrics(recipe, dataset, chosen)
-    return Experiment(recipe, loaded, dataset, chosen, metrics, _tuning(recipe, dataset, metrics))
+    return GradingExperiment(recipe, loaded, dataset, chosen, metrics, _tuning(recipe, dataset, metrics))
 
 
-def _explainers(recipe: Recipe, model: Model, data: Dataset) -> dict[str, Explainer]:
+def _explainers(recipe: GradingRecipe, model: Model, data: Dataset) -> dict[str, Explainer]:
     entries = recipe.explainers
     if isinstance(entries, str):
         cards = [card for card in ATTRIBUTIONS.cards() if card.needs <= model.capabilities]
@@ -102,22 +102,22 @@ def _explainers(recipe: Recipe, model: Model, data: Dataset) -> dict[str, Explai
     return {one.label: ATTRIBUTIONS.get(one.name).configured(**one.settings) for one in entries}
 
 
-def _metrics(recipe: Recipe, data: Dataset, explainers: Mapping[str, Explainer]) -> dict[str, Metric]:
+def _metrics(recipe: GradingRecipe, data: Dataset, explainers: Mapping[str, Explainer]) -> dict[str, Metric]:
     entries = recipe.metrics
     if isinstance(entries, str):
         names = [card.name for card in METRICS.cards() if _is_allowed(card, recipe, data, explainers)]
         entries = tuple(Entry(name, name) for name in names if entries == ALL or name in CHOSEN)
-    found: dict[str, Metric] = {}
+    metrics: dict[str, Metric] = {}
     for one in entries:
         card = METRICS.card(one.name)
         if "repeats" in card.needs and len(recipe.seeds) < 2:
             raise ParameterError(f"{one.name} compares seeds; give at least two, as in seeds = [0, 1, 2]")
         _check_rationales(one.label, "rationale" in card.needs, data)
-        found[one.label] = METRICS.get(one.name).configured(**one.settings)
-    return found
+        metrics[one.label] = METRICS.get(one.name).configured(**one.settings)
+    return metrics
 
 
-def _is_allowed(card: MetricCard, recipe: Recipe, data: Dataset, explainers: Mapping[str, Explainer]) -> bool:
+def _is_allowed(card: MetricCard, recipe: GradingRecipe, data: Dataset, explainers: Mapping[str, Explainer]) -> bool:
     """Whether a metric that nobody named has what it needs without further settings."""
     lacks = {
         "rationale": not has_rationales(data),
@@ -127,7 +127,7 @@ def _is_allowed(card: MetricCard, recipe: Recipe, data: Dataset, explainers: Map
     return card.name != "break_even" and not any(lacks.get(need, False) for need in card.needs)
 
 
-def _tuning(recipe: Recipe, data: Dataset, metrics: Mapping[str, Metric]) -> dict[str, Any]:
+def _tuning(recipe: GradingRecipe, data: Dataset, metrics: Mapping[str, Metric]) -> Plain:
     """Examples for the surrogate and the options of its training; empty where no metric needs one."""
     if not any("surrogate" in metric.card.needs for metric in metrics.values()):
         return {}
@@ -151,8 +151,6 @@ def _check_rationales(label: str, needed: bool, data: Dataset) -> None:
 
 
 def _is_seeded(explainer: Explainer) -> bool:
-    return explainer.card.seeded and "seed" in {item.name for item in _fields(explainer)}
-
-
-def _fields(explainer: Any) -> Sequence[dataclasses.Field[Any]]:
-    return dataclasses.fields(explainer) if dataclasses.is_dataclass(explainer) else ()
+    given: object = explainer
+    fields = dataclasses.fields(given) if dataclasses.is_dataclass(given) else ()
+    return explainer.card.seeded and "seed" in {item.name for item in fields}

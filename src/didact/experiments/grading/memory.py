@@ -1,4 +1,4 @@
-"""The most memory that a piece of work held, where the machine can tell."""
+"""The most memory that a piece of work held, where the machine reports it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Peak:
 
 @contextlib.contextmanager
 def watched() -> Iterator[Peak]:
-    """Find the peak inside the block; None where neither CUDA nor Linux can tell."""
+    """Find the peak inside the block; None where neither CUDA nor Linux reports it."""
     peak = Peak()
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
