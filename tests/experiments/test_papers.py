@@ -97,7 +97,7 @@ def test_a_study_that_was_stopped_explains_nothing_again(finished: Path) -> None
     desk.label("occlusion", "train", 0)
     assert {path: path.stat().st_mtime_ns for path in (finished / "work" / "parts").rglob("*.parquet")} == before
     saved = LearnedExplainer.from_pretrained(desk.explainer_path("l2e ranking(occlusion)", 1), device="cpu")
-    assert saved.about.teacher == "occlusion"
+    assert saved.about.reference == "occlusion"
 
 
 def test_an_encoder_of_its_own_says_which_texts_are_similar(
