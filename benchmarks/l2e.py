@@ -232,8 +232,8 @@ def _text(which: str, explainer: LearnedExplainer, args: argparse.Namespace) -> 
     return (
         f"Explained model: {which}. Texts: {TOGETHER} {kind} of {WORDS[0]} to {WORDS[1]} words in each round. The "
         f"explainer has the standard size (4 blocks, 128 wide, {size:,} weights) and was trained for 4 epochs on "
-        f"{args.train} other texts with gradient x input as its reference: enough to have ranks to compare, not to "
-        "be good. BERT-base is a random network of that shape that reads the same tokens. "
+        f"{args.train} other texts with gradient x input as its reference: enough to have ranks worth comparing, not "
+        "to be good. BERT-base is a random network of that shape that reads the same tokens. "
         f"Median and range over {args.rounds} interleaved rounds of {TURNS} turns."
     )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def registration(path: Path) -> list[str]:
-    """A registered thing's file has one class decorated ``@register(...Card(name=...))``, with the file's name."""
+    """The file of a registered thing has exactly one class with ``@register(...Card(name=...))``, of its name."""
     names = list(_registered_names(ast.parse(path.read_text("utf-8"))))
     if names == [path.stem]:
         return []

@@ -129,7 +129,7 @@ def test_a_study_that_is_given_again_does_nothing(finished: Path) -> None:
     assert meter.forwards == 0
     assert (finished / "sst2" / "records.parquet").read_bytes() == before
     path = again.explainer_path(Network("occlusion", "tokens", "ranking", 1))
-    assert LearnedExplainer.from_pretrained(path, device="cpu").about.teacher == "occlusion"
+    assert LearnedExplainer.from_pretrained(path, device="cpu").about.reference == "occlusion"
 
 
 def test_records_name_settings_and_examples(finished: Path) -> None:
