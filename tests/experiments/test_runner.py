@@ -20,6 +20,7 @@ from didact.experiments.engine.steps import RunOptions
 from didact.experiments.grading.job import GradingJob
 from didact.experiments.grading.prepare import GradingExperiment, prepare
 from didact.experiments.grading.recipe import GradingRecipe
+from didact.experiments.report import write_report
 from didact.meter import metered
 from didact.models.load import load_model
 from didact.store import explanations as explanation_store
@@ -178,3 +179,23 @@ def test_a_run_killed_three_times_gives_the_same_bytes(tmp_path: Path) -> None:
         assert not (folder / "records.parquet").exists()
     run(prepare(GradingRecipe.from_toml(recipe)), folder)
     assert (folder / "records.parquet").read_bytes() == (whole / "records.parquet").read_bytes()
+
+
+def test_a_run_that_is_out_of_time_reports_what_is_graded_on_all_examples(
+    experiment: GradingExperiment, tmp_path: Path
+) -> None:
+    job = GradingJob(experiment, RunOptions(tmp_path))
+    job.begin()
+    done = []
+    for planned in job.rounds():
+        for step in planned.steps:
+            job.do(step)
+            done.append(step)
+    lost = next(step for step in done if step.name.startswith("grade/comprehensiveness/occlusion/0/whole"))
+    (job.parts.root / lost.key[:2] / f"{lost.key}.parquet").unlink()
+    job.finish(complete=False)
+    rows = record_store.from_table(record_store.read(tmp_path / "records.parquet"))
+    graded = {(row.explainer, row.metric) for row in rows if not row.null}
+    assert ("occlusion", "comprehensiveness") not in graded
+    assert {("occlusion", "rationale_auc"), ("few", "comprehensiveness")} <= graded
+    assert any(path.name == "report.html" for path in write_report(tmp_path))

@@ -29,5 +29,5 @@ class Distillation(Kind[DistillationRecipe]):
         from didact.experiments.distillation.report import write
 
         path = write(folder)
-        console.print(path.read_text(encoding="utf-8"), markup=False, highlight=False)
+        console.print(path.read_text(encoding="utf-8"), markup=False, highlight=False, soft_wrap=True)
         return [path]
