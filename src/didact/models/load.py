@@ -15,8 +15,10 @@ from didact.models.compose import choose_head, compose
 from didact.models.device import choose_device
 from didact.models.encoders import embedded_path, first_line
 from didact.models.eval_mode import quiet
+from didact.models.heads.classes import ClassesHead
 from didact.models.network import NetworkModel
 from didact.models.readers.base import READERS, ReaderOptions
+from didact.models.readers.text import TextReader
 from didact.protocols import Model
 
 if TYPE_CHECKING:
@@ -64,12 +66,15 @@ def load_model(  # noqa: PLR0913 - the one door, and every option has a default
         return source
     if callable(source) and not _is_network(source) and not _is_pipeline(source):
         return BlackBox(source, labels=labels)
+    options = ReaderOptions(max_length, max_truncated)
     if source == DEFAULT:
         network, tokenizer = _read_embedded(choose_device(device))
+        if inputs is None:  # known, so that the first result need not wait for a search of all entry points
+            reader, head = TextReader(network, tokenizer, options), ClassesHead.of(network.config)
+            return NetworkModel(network, reader, head, batch_tokens=batch_tokens)
     else:
         network, tokenizer = _obtain(source, inputs, device, trust_remote_code)
         _check(network, tokenizer)
-    options = ReaderOptions(max_length, max_truncated)
     return compose(network, tokenizer, inputs=inputs, options=options, batch_tokens=batch_tokens)
 
 
