@@ -20,7 +20,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from benchmarks.common import SHARED, machine, prepare
 from didact.data.corpus import generate
 from didact.progress import listening
-from didact.students.base import STUDENTS, Cohort, LabelledExample, Student, StudentOutcome, TaskSetup, TrainingRun
+from didact.students.base import STUDENTS, Cohort, LabelledExample, Student, StudentOutcome, StudentRun, TaskSetup
 from didact.students.kinds._recurrent import Recurrent, RecurrentCohort, StackedLstm
 from didact.types import Example
 
@@ -35,7 +35,7 @@ class Setting:
 
     pool: list[LabelledExample]
     exam: list[Example]
-    courses: list[TrainingRun]
+    courses: list[StudentRun]
     device: str
 
 
@@ -183,7 +183,7 @@ def _setting(name: str, args: argparse.Namespace) -> Setting:
     pool = [LabelledExample(Example(text), float(rng.normal())) for text in texts[:size]]
     # An epoch is the whole course, so that the number of steps is what was asked for.
     courses = [
-        TrainingRun(rng.permutation(np.arange(lessons) % size).astype(np.int64), [None] * lessons, 0.0, seed)
+        StudentRun(rng.permutation(np.arange(lessons) % size).astype(np.int64), [None] * lessons, 0.0, seed)
         for seed in range(args.together)
     ]
     return Setting(pool, [Example(text) for text in texts[size:]], courses, args.device)

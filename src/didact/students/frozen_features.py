@@ -12,7 +12,7 @@ from torch import Tensor
 
 from didact.models.encoding import Encoder
 from didact.progress import advance, working
-from didact.students.base import FeaturePrior, Ints, TrainingRun
+from didact.students.base import FeaturePrior, Ints, StudentRun
 from didact.students.kinds.transformer import length_limit, load_encoder
 from didact.students.tokenized import TokenizedTexts, hint_weights, tokenised
 from didact.types import Example
@@ -43,7 +43,7 @@ class FrozenFeatures:
         fields = [tuple(example.texts for example in examples) for examples in (pool, test)]
         self._pool, self._test = (_read(texts, model, max_length, device) for texts in fields)
 
-    def view(self, run: TrainingRun, prior: FeaturePrior | None) -> StateView:
+    def view(self, run: StudentRun, prior: FeaturePrior | None) -> StateView:
         """A run's training texts and the test texts, each text one pooled state."""
         gate = None
         if prior is not None and run.weight != 0:
@@ -113,7 +113,7 @@ class EncodedTexts:
         return torch.cat(pooled)
 
 
-def _gate(pool: EncodedTexts, run: TrainingRun, prior: FeaturePrior) -> Gate | None:
+def _gate(pool: EncodedTexts, run: StudentRun, prior: FeaturePrior) -> Gate | None:
     """Regression of the hints' share of each occurrence in the training texts on its state; None without hints."""
     hints = {place: hint for place, hint in zip(run.places.tolist(), run.hints, strict=True) if hint is not None}
     given = {place: hint_weights(pool.tokens, place, hint) for place, hint in hints.items()}

@@ -20,7 +20,7 @@ from didact.experiments.report.formatting import p_value, plural
 from didact.experiments.simulability.findings import Findings, NoiseCurve, told
 from didact.render.pieces import printable
 from didact.render.style import stylesheet
-from didact.simulation.gains import Gain, RankingAgreement
+from didact.simulation.gains import Gain, SettingAgreement
 from didact.simulation.simulability import NONE, Setting
 
 HEADS = ("method", "score", "gain", "95 % interval", "p (Holm)", "of the room left", "students")
@@ -196,7 +196,7 @@ def _tables(findings: Findings) -> list[tuple[str, tuple[str, ...], list[list[st
     return [table for table in found if table[2]]
 
 
-def _agreement(one: RankingAgreement) -> list[str]:
+def _agreement(one: SettingAgreement) -> list[str]:
     interval = f"[{_plain_number(one.low)}, {_plain_number(one.high)}]"
     return [told(one.first), told(one.second), _plain_number(one.tau), interval]
 
