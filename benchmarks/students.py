@@ -21,7 +21,7 @@ from benchmarks.common import SHARED, machine, prepare
 from didact.data.corpus import generate
 from didact.ops.lstm import LstmWeights
 from didact.progress import listening
-from didact.students.base import STUDENTS, Cohort, LabelledExample, Student, StudentOutcome, TaskSetup, TrainingRun
+from didact.students.base import STUDENTS, Cohort, LabelledExample, Student, StudentOutcome, StudentRun, TaskSetup
 from didact.students.kinds._recurrent import Recurrent, RecurrentCohort, StackedLstm
 from didact.types import Example
 
@@ -36,7 +36,7 @@ class Setting:
 
     pool: list[LabelledExample]
     exam: list[Example]
-    courses: list[TrainingRun]
+    courses: list[StudentRun]
     device: str
 
 
@@ -186,7 +186,7 @@ def _setting(name: str, args: argparse.Namespace) -> Setting:
     pool = [LabelledExample(Example(text), float(rng.normal())) for text in texts[:size]]
     # An epoch is the whole course, so that the number of steps is the requested one.
     courses = [
-        TrainingRun(rng.permutation(np.arange(lessons) % size).astype(np.int64), [None] * lessons, 0.0, seed)
+        StudentRun(rng.permutation(np.arange(lessons) % size).astype(np.int64), [None] * lessons, 0.0, seed)
         for seed in range(args.together)
     ]
     return Setting(pool, [Example(text) for text in texts[size:]], courses, args.device)

@@ -22,8 +22,8 @@ from didact.students.base import (
     Student,
     StudentCard,
     StudentOutcome,
+    StudentRun,
     TaskSetup,
-    TrainingRun,
 )
 from didact.students.batches import cohort_data
 from didact.students.cohort_training import train_students
@@ -96,7 +96,7 @@ class Pooled(Student):
     learning_rate: float = 3e-2
 
     def train_and_predict(
-        self, pool: Sequence[LabelledExample], runs: Sequence[TrainingRun], test: Sequence[Example], setup: TaskSetup
+        self, pool: Sequence[LabelledExample], runs: Sequence[StudentRun], test: Sequence[Example], setup: TaskSetup
     ) -> list[StudentOutcome]:
         check_setup(self, setup)
         texts = [labelled.example for labelled in pool]
@@ -223,7 +223,7 @@ class Moody(Pooled):
     """Its answers depend on who else is trained."""
 
     def train_and_predict(
-        self, pool: Sequence[LabelledExample], runs: Sequence[TrainingRun], test: Sequence[Example], setup: TaskSetup
+        self, pool: Sequence[LabelledExample], runs: Sequence[StudentRun], test: Sequence[Example], setup: TaskSetup
     ) -> list[StudentOutcome]:
         outcomes = super().train_and_predict(pool, runs, test, replace(setup, channel=None))
         return [replace(outcome, answers=outcome.answers + len(runs), failure=None) for outcome in outcomes]

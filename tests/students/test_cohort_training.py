@@ -22,8 +22,8 @@ from didact.students.base import (
     LabelledExample,
     Student,
     StudentOutcome,
+    StudentRun,
     TaskSetup,
-    TrainingRun,
 )
 from didact.students.batches import cohort_data
 from didact.students.cohort_training import train_students
@@ -66,10 +66,10 @@ def marked(item: LabelledExample) -> Hint:
     return Hint(spans, np.ones(len(spans)))
 
 
-def run(seed: int, count: int = 22, weight: float = 0.0) -> TrainingRun:
+def run(seed: int, count: int = 22, weight: float = 0.0) -> StudentRun:
     places = np.random.default_rng(seed).permutation(len(POOL))[:count].astype(np.int64)
     hints = [marked(POOL[place]) if weight else None for place in places]
-    return TrainingRun(places, hints, weight, seed)
+    return StudentRun(places, hints, weight, seed)
 
 
 def setup(channel: Channel | None = None, together: int = 1, kind: str = "number") -> TaskSetup:
@@ -145,7 +145,7 @@ def test_a_student_that_learns_nothing_and_says_one_thing_is_reported() -> None:
     # Too small a rate to move at all, on texts of both classes.
     pool = [LabelledExample(example, int(example.label == "positive")) for example in EXAMPLES]
     learner = STUDENTS.get("bilstm").configured(**SMALL | {"learning_rate": 1e-12})
-    runs = [TrainingRun(np.arange(20), [None] * 20, 0.0, seed) for seed in range(6)]
+    runs = [StudentRun(np.arange(20), [None] * 20, 0.0, seed) for seed in range(6)]
     found = learner.train_and_predict(pool, runs, TEST[:2], setup(kind="class"))
     stuck = [outcome for outcome in found if len(set(outcome.answers.tolist())) == 1]
     assert stuck, "of six untrained students some answer both texts alike"
@@ -214,7 +214,7 @@ class Bags(Cohort):
 
 
 def bags(
-    runs: Sequence[TrainingRun], schedule: Schedule, together: int, most: int = 99, sizes: list[int] | None = None
+    runs: Sequence[StudentRun], schedule: Schedule, together: int, most: int = 99, sizes: list[int] | None = None
 ) -> list[StudentOutcome]:
     words = WordNumbers.of(EXAMPLES, min_count=1, largest=50)
     texts = worded([item.example for item in POOL], words, 30), worded(TEST, words, 30)
@@ -283,12 +283,12 @@ def test_the_update_is_adamw_with_warm_up_linear_decay_and_a_norm_of_its_own() -
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        (TrainingRun(np.arange(0), [], 0.0, 0), "has no training examples"),
-        (TrainingRun(np.arange(3), [None], 0.0, 0), "3 training examples and 1 hints"),
-        (TrainingRun(np.array([99]), [None], 0.0, 0), "outside of the pool of 32"),
+        (StudentRun(np.arange(0), [], 0.0, 0), "has no training examples"),
+        (StudentRun(np.arange(3), [None], 0.0, 0), "3 training examples and 1 hints"),
+        (StudentRun(np.array([99]), [None], 0.0, 0), "outside of the pool of 32"),
     ],
 )
-def test_runs_that_make_no_sense_are_refused(made: TrainingRun, said: str, folders: dict[str, str]) -> None:
+def test_runs_that_make_no_sense_are_refused(made: StudentRun, said: str, folders: dict[str, str]) -> None:
     with pytest.raises(InputError, match=said):
         student("bilstm", folders).train_and_predict(POOL, [made], TEST, setup())
 
@@ -308,7 +308,7 @@ def test_setups_that_a_student_cannot_serve_are_refused(folders: dict[str, str])
     with pytest.raises(InputError, match="classes must be 0 to 1"):
         learner.train_and_predict(
             [LabelledExample(Example("a text"), 2)],
-            [TrainingRun(np.arange(1), [None], 0.0, 0)],
+            [StudentRun(np.arange(1), [None], 0.0, 0)],
             TEST,
             setup(kind="class"),
         )

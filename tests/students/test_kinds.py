@@ -8,7 +8,7 @@ import torch
 
 from didact.data.corpus import generate
 from didact.errors import ModelError, ParameterError
-from didact.students.base import CHANNELS, STUDENTS, Batch, Hint, LabelledExample, TaskSetup, TrainingRun
+from didact.students.base import CHANNELS, STUDENTS, Batch, Hint, LabelledExample, StudentRun, TaskSetup
 from didact.students.kinds._recurrent import RecurrentCohort
 from didact.students.kinds.bilstm_attention import BiLstmAttention
 from didact.students.kinds.transformer import EncoderFactory, Transformer
@@ -22,7 +22,7 @@ NETWORKS = ["transformer", "bilstm", "bilstm_attention"]
 def accuracy(name: str, count: int, **settings: object) -> float:
     examples = generate(count + 100, seed=5)
     pool = [LabelledExample(example, int(example.label == "positive")) for example in examples[:count]]
-    runs = [TrainingRun(np.arange(count), [None] * count, 0.0, 1)]
+    runs = [StudentRun(np.arange(count), [None] * count, 0.0, 1)]
     found = STUDENTS.get(name).configured(**settings).train_and_predict(pool, runs, examples[count:], TaskSetup())
     truth = np.array([int(example.label == "positive") for example in examples[count:]])
     assert found[0].failure is None
@@ -51,7 +51,7 @@ def test_a_bilstm_learns_which_word_comes_first() -> None:
     pool = [LabelledExample(text, answer) for text, answer in zip(texts[:150], answers, strict=False)]
     learner = STUDENTS.get("bilstm").configured(embedding=16, hidden=16, epochs=6, learning_rate=1e-2)
     found = learner.train_and_predict(
-        pool, [TrainingRun(np.arange(150), [None] * 150, 0.0, 0)], texts[150:], TaskSetup()
+        pool, [StudentRun(np.arange(150), [None] * 150, 0.0, 0)], texts[150:], TaskSetup()
     )
     assert (found[0].answers == answers[150:]).mean() > 0.9
 
@@ -82,7 +82,7 @@ def questions(count: int) -> list[LabelledExample]:
 def test_a_transformer_learns_to_point_at_an_answer(tiny: str) -> None:
     labelled = questions(260)
     learner = Transformer(model=tiny, epochs=6, learning_rate=3e-3, batch_size=20, train_embeddings=True)
-    run = TrainingRun(np.arange(220), [None] * 220, 0.0, 0)
+    run = StudentRun(np.arange(220), [None] * 220, 0.0, 0)
     found = learner.train_and_predict(
         labelled[:220], [run], [item.example for item in labelled[220:]], TaskSetup(kind="span")
     )[0]
@@ -100,14 +100,14 @@ def test_examples_whose_answer_was_cut_off_teach_nothing(tiny: str) -> None:
     test = [item.example for item in labelled]
     setup = TaskSetup(kind="span")
     only = learner.train_and_predict(
-        [*labelled, *cut], [TrainingRun(np.arange(12, 16), [None] * 4, 0.0, 0)], test, setup
+        [*labelled, *cut], [StudentRun(np.arange(12, 16), [None] * 4, 0.0, 0)], test, setup
     )[0]
     assert only.details["last_loss"] == 0
     assert only.failure is None
     # Nobody can point at a passage that was cut off altogether.
     long = [Example("film " * 40, "old bill")]
     far = Transformer(model=tiny, epochs=1, batch_size=4, max_length=4).train_and_predict(
-        labelled, [TrainingRun(np.arange(4), [None] * 4, 0.0, 0)], long, setup
+        labelled, [StudentRun(np.arange(4), [None] * 4, 0.0, 0)], long, setup
     )[0]
     assert far.answers.shape == (1, 2)
 
@@ -122,7 +122,7 @@ def test_alignment_reaches_the_attention_between_question_and_passage(tiny: str)
     setup = TaskSetup(kind="span", channel=CHANNELS.get("alignment")())
     test = [item.example for item in labelled[:4]]
     weak, strong = (
-        learner.train_and_predict(labelled, [TrainingRun(np.arange(40), hints, weight, 0)], test, setup)[0]
+        learner.train_and_predict(labelled, [StudentRun(np.arange(40), hints, weight, 0)], test, setup)[0]
         for weight in (1e-6, 3.0)
     )
     assert strong.details["channel_loss"] < 0.5 * weak.details["channel_loss"]
@@ -195,7 +195,7 @@ def test_cards_and_settings(name: str) -> None:
 
 def test_an_encoder_that_is_not_there_is_named(tmp_path: Path) -> None:
     labelled = [LabelledExample(Example("a text"), 0)]
-    run = TrainingRun(np.arange(1), [None], 0.0, 0)
+    run = StudentRun(np.arange(1), [None], 0.0, 0)
     for place in ("no-such/encoder", str(tmp_path)):
         with pytest.raises(ModelError, match=r"cannot load the encoder.*leave it out"):
             Transformer(model=place).train_and_predict(labelled, [run], [], TaskSetup())
@@ -219,7 +219,7 @@ def test_real_minilm_students_agree_together_and_alone(shared: Path) -> None:
     examples = generate(24, seed=2)
     pool = [LabelledExample(example, float(len(example.text))) for example in examples[:16]]
     learner = Transformer(model=str(shared / "weights" / "minilm-base"), batch_size=4, epochs=1, max_length=16)
-    runs = [TrainingRun(np.random.default_rng(seed).permutation(16), [None] * 16, 0.0, seed) for seed in range(2)]
+    runs = [StudentRun(np.random.default_rng(seed).permutation(16), [None] * 16, 0.0, seed) for seed in range(2)]
     alone, together = (
         learner.train_and_predict(pool, runs, examples[16:], TaskSetup(kind="number", together=size)) for size in (1, 2)
     )

@@ -21,8 +21,8 @@ from didact.students.base import (
     Hint,
     LabelledExample,
     StudentOutcome,
+    StudentRun,
     TaskSetup,
-    TrainingRun,
 )
 from didact.students.channels.attention import AttentionChannel
 from didact.students.channels.prior import PriorChannel
@@ -53,8 +53,8 @@ def chance(example: Example, rng: np.random.Generator) -> Hint:
     return Hint(words, (rng.permutation(len(words)) < len(example.rationale)).astype(float))
 
 
-def run(places: Sequence[int], hints: Sequence[Hint | None] = (), weight: float = 0.0, seed: int = 0) -> TrainingRun:
-    return TrainingRun(np.array(places, dtype=np.int64), hints or [None] * len(places), weight, seed)
+def run(places: Sequence[int], hints: Sequence[Hint | None] = (), weight: float = 0.0, seed: int = 0) -> StudentRun:
+    return StudentRun(np.array(places, dtype=np.int64), hints or [None] * len(places), weight, seed)
 
 
 def features(train: Sequence[str], asked: Sequence[str], least: int = 1) -> tuple[Floats, Floats, list[str]]:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from didact.data.corpus import generate
 from didact.errors import CapabilityError
 from didact.models.encoding import Encoder
-from didact.students.base import Batch, Channel, Hint, LabelledExample, TaskSetup, TrainingRun
+from didact.students.base import Batch, Channel, Hint, LabelledExample, StudentRun, TaskSetup
 from didact.students.batches import CohortData, TrainingBatches, cohort_data
 from didact.students.channels.attention import AttentionChannel
 from didact.students.channels.labelling import LabellingChannel
@@ -31,10 +31,10 @@ WORDS = WordNumbers.of(EXAMPLES, min_count=1, largest=50)
 WEIGHTS, SEEDS = [1.0, 0.5], [0, 1]
 
 
-def runs(count: int) -> list[TrainingRun]:
+def runs(count: int) -> list[StudentRun]:
     hints = [Hint(item.example.rationale or (), np.ones(len(item.example.rationale or ()))) for item in POOL]  # type: ignore[arg-type]
     places = [np.random.default_rng(seed).permutation(len(POOL))[:8] for seed in SEEDS[:count]]
-    return [TrainingRun(own, [hints[k] for k in own], w, s) for own, w, s in zip(places, WEIGHTS, SEEDS, strict=False)]
+    return [StudentRun(own, [hints[k] for k in own], w, s) for own, w, s in zip(places, WEIGHTS, SEEDS, strict=False)]
 
 
 def words_data(setup: TaskSetup) -> CohortData:

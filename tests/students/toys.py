@@ -20,8 +20,8 @@ from didact.students.base import (
     Student,
     StudentCard,
     StudentOutcome,
+    StudentRun,
     TaskSetup,
-    TrainingRun,
 )
 from didact.types import Example, Span
 
@@ -51,13 +51,13 @@ class Tally(Student):
     calls: ClassVar[list[tuple[int, str]]] = []
 
     def train_and_predict(
-        self, pool: Sequence[LabelledExample], runs: Sequence[TrainingRun], test: Sequence[Example], setup: TaskSetup
+        self, pool: Sequence[LabelledExample], runs: Sequence[StudentRun], test: Sequence[Example], setup: TaskSetup
     ) -> list[StudentOutcome]:
         Tally.calls.append((len(runs), setup.channel.card.name if setup.channel else ""))
         return [self._one(pool, run, test, setup) for run in runs]
 
     def _one(
-        self, pool: Sequence[LabelledExample], run: TrainingRun, test: Sequence[Example], setup: TaskSetup
+        self, pool: Sequence[LabelledExample], run: StudentRun, test: Sequence[Example], setup: TaskSetup
     ) -> StudentOutcome:
         if run.seed == self.fails_at and run.weight > 0:
             return StudentOutcome(np.zeros(len(test)), "its loss was not finite", {})

@@ -24,7 +24,7 @@ from didact.simulation.simulability import (
     matching_channels,
 )
 from didact.stats.crossed import crossed_gain, precise_enough
-from didact.students.base import Hint, LabelledExample, Student, StudentOutcome, TaskSetup, TrainingRun
+from didact.students.base import Hint, LabelledExample, Student, StudentOutcome, StudentRun, TaskSetup
 from didact.types import Floats
 
 FORMAT = 2
@@ -207,12 +207,12 @@ class _StudentRuns:
         if outcome.failure is None:
             self.scores[run] = item_scores(self.data.kind, outcome.answers, self.data.test, self.data.metric)
 
-    def _training_run(self, run: _Run) -> TrainingRun:
+    def _training_run(self, run: _Run) -> StudentRun:
         places, seed = self.plan.drawn(len(self.data.pool), run.size, run.subset), self.plan.seed + run.subset
         if not run.channel:
-            return TrainingRun(places, [None] * len(places), 0.0, seed)
+            return StudentRun(places, [None] * len(places), 0.0, seed)
         hints = [self._hint(run.method, place) for place in places.tolist()]
-        return TrainingRun(places, hints, self.channels[run.channel].weight, seed)
+        return StudentRun(places, hints, self.channels[run.channel].weight, seed)
 
     def _hint(self, method: str, place: int) -> Hint:
         hint = self.data.hints[method][place]

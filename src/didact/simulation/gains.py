@@ -90,7 +90,7 @@ class Gain:
 
 
 @dataclass(frozen=True)
-class RankingAgreement:
+class SettingAgreement:
     """Kendall's tau between the rankings in two settings, with its 95 % interval."""
 
     first: Setting
@@ -117,7 +117,7 @@ class SimulabilityGains:
     metric: str
     gains: tuple[Gain, ...]
     ranks: Mapping[str, float]
-    agreements: tuple[RankingAgreement, ...]
+    agreements: tuple[SettingAgreement, ...]
     diverged: int
 
     def of(self, setting: Setting) -> list[Gain]:
@@ -211,10 +211,10 @@ def _ends(score: Crossed, metric: str) -> tuple[float, float, float]:
 
 def _agreement(
     tables: Mapping[Setting, Mapping[str, Floats]], pair: tuple[Setting, Setting], methods: Sequence[str], seed: int
-) -> RankingAgreement:
+) -> SettingAgreement:
     first, second = ({name: tables[setting][name] for name in methods if name in tables[setting]} for setting in pair)
     tau = tau_interval(first, second, same_items=True, seed=seed)
-    return RankingAgreement(*pair, tau.value, tau.low, tau.high, tau.methods)
+    return SettingAgreement(*pair, tau.value, tau.low, tau.high, tau.methods)
 
 
 def _plain(row: Mapping[str, object]) -> dict[str, object]:

@@ -90,7 +90,7 @@ class Plan:
         """Places in the pool of one subset's training texts; those of a smaller size come first."""
         if size > pool:
             raise ParameterError(
-                f"size {size} is larger than the pool, which has {pool} texts; give more texts or fewer"
+                f"size {size} is too large: the pool has {pool} texts; give more texts or smaller sizes"
             )
         order: Ints = np.random.default_rng([self.seed, subset]).permutation(pool)
         return order[:size]

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from didact.ops.units import word_spans
-from didact.students.base import FeaturePrior, Hint, Ints, TrainingRun
+from didact.students.base import FeaturePrior, Hint, Ints, StudentRun
 from didact.types import Example, Floats
 
 Weighting = Literal["tfidf", "binary"]
@@ -44,7 +44,7 @@ class BagOfWords:
         self._least, self._weighting, self._device = least, weighting, device
         self._subset: Subset | None = None  # of the last run; runs on the same texts follow each other
 
-    def view(self, run: TrainingRun, prior: FeaturePrior | None) -> WordView:
+    def view(self, run: StudentRun, prior: FeaturePrior | None) -> WordView:
         """A run's training texts and the test texts, with the prior variance of each word."""
         if self._subset is None or not np.array_equal(self._subset.places, run.places):
             self._subset = Subset(self._bags, run.places, self._least, self._weighting)

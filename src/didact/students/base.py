@@ -60,7 +60,7 @@ class Hint:
 
 
 @dataclass(frozen=True, eq=False)
-class TrainingRun:
+class StudentRun:
     """What one student is trained on.
 
     Attributes:
@@ -152,7 +152,7 @@ class Student(Configured, ABC):
 
     @abstractmethod
     def train_and_predict(
-        self, pool: Sequence[LabelledExample], runs: Sequence[TrainingRun], test: Sequence[Example], setup: TaskSetup
+        self, pool: Sequence[LabelledExample], runs: Sequence[StudentRun], test: Sequence[Example], setup: TaskSetup
     ) -> list[StudentOutcome]:
         """Train one student per run and let it answer the test examples, for which it gets no hints.
 

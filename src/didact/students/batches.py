@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from didact.errors import InputError, ParameterError
-from didact.students.base import Batch, Ints, LabelledExample, TaskSetup, TrainingRun
+from didact.students.base import Batch, Ints, LabelledExample, StudentRun, TaskSetup
 from didact.students.optimization import Schedule
 from didact.students.tokenized import HintTable, TokenizedTexts, answer_positions, hint_table
 from didact.types import Floats
@@ -56,7 +56,7 @@ def cohort_data(
     return CohortData(pool_texts, answers.astype(np.int64), test_texts)
 
 
-def check_runs(runs: Sequence[TrainingRun], pool: int) -> None:
+def check_runs(runs: Sequence[StudentRun], pool: int) -> None:
     """Refuse runs without examples, with places outside of the pool, or with hints that do not match."""
     for number, run in enumerate(runs):
         if not len(run.places):
@@ -121,7 +121,7 @@ class AnswerScale:
     spread: Floats
 
     @classmethod
-    def of(cls, answers: Ints | Floats, runs: Sequence[TrainingRun]) -> AnswerScale:
+    def of(cls, answers: Ints | Floats, runs: Sequence[StudentRun]) -> AnswerScale:
         """The scale of the answers in each run."""
         own = np.stack([answers[run.places] for run in runs])
         spread = own.std(1)
@@ -146,7 +146,7 @@ class TrainingBatches:
         schedule: size of a batch and number of epochs.
     """
 
-    def __init__(self, data: CohortData, runs: Sequence[TrainingRun], setup: TaskSetup, schedule: Schedule) -> None:
+    def __init__(self, data: CohortData, runs: Sequence[StudentRun], setup: TaskSetup, schedule: Schedule) -> None:
         self.runs, self.schedule = runs, schedule
         self.scale = AnswerScale.of(data.answers, runs) if setup.kind == "number" else None
         self.steps = schedule.steps(len(runs[0].places))
@@ -210,7 +210,7 @@ def epoch_order(lengths: Ints, seed: int, epoch: int, size: int) -> list[Ints]:
     return batches
 
 
-def _hints(pool: TokenizedTexts, runs: Sequence[TrainingRun]) -> HintTable:
+def _hints(pool: TokenizedTexts, runs: Sequence[StudentRun]) -> HintTable:
     """All hints of the runs; a run of weight 0 gets none, since 0 times an infinite weight would not be 0."""
     hints = [run.hints if run.weight != 0 else [None] * len(run.hints) for run in runs]
     return hint_table(pool, [run.places for run in runs], hints)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from didact.progress import working
-from didact.students.base import Cohort, Ints, StudentOutcome, TaskSetup, TrainingRun
+from didact.students.base import Cohort, Ints, StudentOutcome, StudentRun, TaskSetup
 from didact.students.batches import CohortData, TrainingBatches, check_runs
 from didact.students.optimization import Schedule, products
 from didact.students.predictions import Predictions, predict
@@ -23,7 +23,7 @@ CohortFactory = Callable[[Sequence[int]], Cohort]
 def train_students(
     make: CohortFactory,
     data: CohortData,
-    runs: Sequence[TrainingRun],
+    runs: Sequence[StudentRun],
     setup: TaskSetup,
     schedule: Schedule,
     together: int,
@@ -63,7 +63,7 @@ def train_students(
 
 
 def _train_group(
-    make: CohortFactory, data: CohortData, runs: Sequence[TrainingRun], setup: TaskSetup, schedule: Schedule
+    make: CohortFactory, data: CohortData, runs: Sequence[StudentRun], setup: TaskSetup, schedule: Schedule
 ) -> list[StudentOutcome]:
     """Outcomes of runs with equally many training examples, trained as one cohort."""
     seeds = [run.seed for run in runs]
@@ -116,7 +116,7 @@ def _collapse(answers: Ints | Floats, trained_on: Ints | Floats, details: dict[s
     return f"it predicts {answers[0]} throughout, and its loss never fell (first {first:.4g}, last {last:.4g})"
 
 
-def _groups(runs: Sequence[TrainingRun], together: int) -> list[list[int]]:
+def _groups(runs: Sequence[StudentRun], together: int) -> list[list[int]]:
     """Numbers of runs with equally many examples, up to ``together`` in a group, in groups of like size."""
     alike: dict[int, list[int]] = {}
     for number, run in enumerate(runs):

@@ -15,7 +15,7 @@ from didact.models.hidden import hidden_states
 from didact.models.planner import default_budget
 from didact.models.readers.base import ReaderOptions
 from didact.models.readers.text import TextReader
-from didact.students.base import FeaturePrior, TrainingRun
+from didact.students.base import FeaturePrior, StudentRun
 from didact.students.tokenized import TokenizedTexts, hint_weights, tokenised
 from didact.types import Example
 
@@ -42,7 +42,7 @@ class FrozenFeatures:
         fields = [tuple(example.texts for example in examples) for examples in (pool, test)]
         self._pool, self._test = (_read(texts, model, max_length, device) for texts in fields)
 
-    def view(self, run: TrainingRun, prior: FeaturePrior | None) -> StateView:
+    def view(self, run: StudentRun, prior: FeaturePrior | None) -> StateView:
         """A run's training texts and the test texts, each text one pooled state."""
         gate = None
         if prior is not None and run.weight != 0:
@@ -112,7 +112,7 @@ class EncodedTexts:
         return torch.cat(pooled)
 
 
-def _gate(pool: EncodedTexts, run: TrainingRun, prior: FeaturePrior) -> Gate | None:
+def _gate(pool: EncodedTexts, run: StudentRun, prior: FeaturePrior) -> Gate | None:
     """Regression of the hints' share of each occurrence in the training texts on its state; None without hints."""
     hints = {place: hint for place, hint in zip(run.places.tolist(), run.hints, strict=True) if hint is not None}
     given = {place: hint_weights(pool.tokens, place, hint) for place, hint in hints.items()}

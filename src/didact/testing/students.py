@@ -26,8 +26,8 @@ from didact.students.base import (
     Student,
     StudentCard,
     StudentOutcome,
+    StudentRun,
     TaskSetup,
-    TrainingRun,
 )
 from didact.students.matching import reaches
 from didact.types import ANSWER_KINDS, AnswerKind, Example, Span
@@ -232,12 +232,12 @@ def _corpus(kind: AnswerKind) -> tuple[list[LabelledExample], list[LabelledExamp
     return labelled[:POOL], labelled[POOL:]
 
 
-def _run(kind: AnswerKind, seed: int, count: int) -> TrainingRun:
+def _run(kind: AnswerKind, seed: int, count: int) -> StudentRun:
     places = np.random.default_rng(seed).permutation(POOL)[:count].astype(np.int64)
-    return TrainingRun(places, [None] * count, 0.0, seed)
+    return StudentRun(places, [None] * count, 0.0, seed)
 
 
-def _hints(kind: AnswerKind, run: TrainingRun, weight: float = 1.0) -> list[Hint]:
+def _hints(kind: AnswerKind, run: StudentRun, weight: float = 1.0) -> list[Hint]:
     """The decisive word of each text; for spans also a link from the question to it."""
     spans = [_decisive(kind, place) for place in run.places.tolist()]
     links = [((Span(6, 10), span),) if kind == "span" else () for span in spans]
@@ -252,7 +252,7 @@ def _decisive(kind: AnswerKind, place: int) -> Span:
 
 def _trained(
     student: Student,
-    runs: Sequence[TrainingRun],
+    runs: Sequence[StudentRun],
     kind: AnswerKind,
     channel: Channel | None = None,
     together: int | None = None,

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from didact.errors import ParameterError
 from didact.ops.lstm import LstmWeights, bidirectional_lstm, reversed_texts
 from didact.settings import at_least
-from didact.students.base import Batch, Cohort, LabelledExample, Student, StudentOutcome, TaskSetup, TrainingRun
+from didact.students.base import Batch, Cohort, LabelledExample, Student, StudentOutcome, StudentRun, TaskSetup
 from didact.students.batches import cohort_data
 from didact.students.cohort_training import train_students
 from didact.students.matching import check_setup
@@ -71,7 +71,7 @@ class Recurrent(Student):
             raise ParameterError(f"learning_rate of {self.card.name} must be above 0, got {self.learning_rate!r}")
 
     def train_and_predict(
-        self, pool: Sequence[LabelledExample], runs: Sequence[TrainingRun], test: Sequence[Example], setup: TaskSetup
+        self, pool: Sequence[LabelledExample], runs: Sequence[StudentRun], test: Sequence[Example], setup: TaskSetup
     ) -> list[StudentOutcome]:
         """One outcome per run, each as if it were the only one."""
         check_setup(self, setup)

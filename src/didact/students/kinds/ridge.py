@@ -21,8 +21,8 @@ from didact.students.base import (
     Student,
     StudentCard,
     StudentOutcome,
+    StudentRun,
     TaskSetup,
-    TrainingRun,
 )
 from didact.students.frozen_features import FrozenFeatures
 from didact.students.matching import check_setup
@@ -48,7 +48,7 @@ class FeatureView(Protocol):
 class FeatureSource(Protocol):
     """Where views come from."""
 
-    def view(self, run: TrainingRun, prior: FeaturePrior | None) -> FeatureView:
+    def view(self, run: StudentRun, prior: FeaturePrior | None) -> FeatureView:
         """The features of this run, weighed by its hints."""
 
 
@@ -92,7 +92,7 @@ class Ridge(Student):
             raise ParameterError(f"penalty of ridge must be above 0, or None to choose it; got {self.penalty!r}")
 
     def train_and_predict(
-        self, pool: Sequence[LabelledExample], runs: Sequence[TrainingRun], test: Sequence[Example], setup: TaskSetup
+        self, pool: Sequence[LabelledExample], runs: Sequence[StudentRun], test: Sequence[Example], setup: TaskSetup
     ) -> list[StudentOutcome]:
         """One outcome per run, each as if it were the only one."""
         check_setup(self, setup)
@@ -185,7 +185,7 @@ def _prior(setup: TaskSetup) -> FeaturePrior | None:
     )
 
 
-def _chunks(runs: Sequence[TrainingRun], setup: TaskSetup) -> Iterator[list[int]]:
+def _chunks(runs: Sequence[StudentRun], setup: TaskSetup) -> Iterator[list[int]]:
     """Numbers of runs of equal length that are solved together, those on the same texts beside each other."""
     empty = [number for number, run in enumerate(runs) if not len(run.places)]
     if empty:

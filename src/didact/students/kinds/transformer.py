@@ -25,8 +25,8 @@ from didact.students.base import (
     Student,
     StudentCard,
     StudentOutcome,
+    StudentRun,
     TaskSetup,
-    TrainingRun,
 )
 from didact.students.batches import cohort_data
 from didact.students.cohort_training import train_students
@@ -108,7 +108,7 @@ class Transformer(Student):
             raise ParameterError(f"dropout and warmup of transformer are shares, got {self.dropout} and {self.warmup}")
 
     def train_and_predict(
-        self, pool: Sequence[LabelledExample], runs: Sequence[TrainingRun], test: Sequence[Example], setup: TaskSetup
+        self, pool: Sequence[LabelledExample], runs: Sequence[StudentRun], test: Sequence[Example], setup: TaskSetup
     ) -> list[StudentOutcome]:
         """One outcome per run, each as if it were the only one."""
         check_setup(self, setup)
