@@ -153,7 +153,7 @@ def fidelity(
         [one.target for one in taught],
         predictions=[one.prediction for one in taught],
     )
-    by_size = explainer.signal.settings.get("by") == "absolute"
+    by_size = explainer.signal.absolute
     theirs = absolute(taught) if by_size else list(taught)
     rows = _rows(model, found, theirs)
     return Fidelity(
