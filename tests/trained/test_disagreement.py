@@ -10,7 +10,7 @@ import pytest
 from didact.attribution.occlusion import Occlusion
 from didact.errors import FormatError, InputError, ParameterError
 from didact.models.load import load_model
-from didact.protocols import Model
+from didact.protocols import Explainer, Model
 from didact.testing.tiny import keyword_predict
 from didact.trained.disagreement import FEATURES, DisagreementEstimate, _ridge, features, fit_disagreement
 from didact.trained.explainer import LearnedExplainer
@@ -169,3 +169,24 @@ def test_the_estimate_is_saved_with_the_explainer(model: Model, tmp_path: Path) 
 def test_a_fallback_needs_an_estimate(model: Model) -> None:
     with pytest.raises(ParameterError, match="has no estimate of its disagreement"):
         FallbackExplainer(with_estimate(model, disagreement=None), Occlusion())
+
+
+def test_a_fallback_is_an_explainer_with_parameters_and_cost_of_both(model: Model) -> None:
+    learned, slow = with_estimate(model), Occlusion()
+    explainer = FallbackExplainer(learned, slow)
+    assert isinstance(explainer, Explainer)
+    own = {name.removeprefix("learned."): v for name, v in explainer.parameters.items() if name.startswith("learned.")}
+    assert own == learned.parameters
+    assert (explainer.parameters["slow"], explainer.parameters["above"]) == ("occlusion", pytest.approx(np.log(4.5)))
+    assert explainer.parameters != FallbackExplainer(learned, slow, above=0.1).parameters
+    (units,) = model.units([Example(TEXTS[0])])
+    assert explainer.cost(units).forwards == learned.cost(units).forwards + slow.cost(units).forwards
+    known = model.predict([Example(text) for text in TEXTS])
+    given = explainer.explain(model, TEXTS, predictions=known)
+    assert [one.scores for one in given] == [one.scores for one in explainer.explain(model, TEXTS)]
+
+
+def test_explanations_are_named_after_the_preset(model: Model) -> None:
+    explainer = with_estimate(model, method="probe")
+    assert (explainer.card.name, explainer.explain(model, TEXTS[:1])[0].method) == ("probe", "probe")
+    assert LearnedExplainer.card.name == "l2e"

@@ -76,11 +76,11 @@ def fresh(
 def reseeded(explainer: Explainer, by: int) -> Explainer:
     """The same explainer with its seed raised by ``by``."""
     seed = getattr(explainer, "seed", None)
-    if not (explainer.card.seeded and isinstance(seed, int) and dataclasses.is_dataclass(explainer)):
+    if not (explainer.card.seeded and isinstance(seed, int)):
         raise ParameterError(
             f"{explainer.card.name} has no seed, so it gives the same labels in every epoch; collect them once"
         )
-    changed: Explainer = dataclasses.replace(explainer, seed=seed + by)  # type: ignore[type-var] # checked above
+    changed: Explainer = dataclasses.replace(explainer, seed=seed + by)  # type: ignore[type-var] # a dataclass
     return changed
 
 

@@ -167,7 +167,7 @@ def _merged(folder: Path, config: SavedConfig) -> SavedConfig:
         old = read_config(folder)
     except FormatError:
         return config
-    same = [(old[name], config[name]) for name in ("shape", "signal", "weights")]  # type: ignore[literal-required]
+    same = [(old[name], config[name]) for name in ("shape", "signal", "weights")]
     if any(before != now for before, now in same):
         return config
     kept = {file: digest for file, digest in old["files"].items() if (folder / file).is_file()}
