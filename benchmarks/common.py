@@ -29,6 +29,7 @@ from transformers import (
 )
 
 from didact.models.eval_mode import quiet
+from didact.render.markup import markdown_table
 from didact.testing.tiny import TEXTS, tiny_tokenizer
 
 SHARED = Path(os.environ.get("DIDACT_SHARED", "../shared"))
@@ -261,9 +262,8 @@ def _page(page: dict[str, Section]) -> str:
 
 
 def _lines(table: Table) -> str:
-    head = [f"**{table.caption}**", "", f"| {' | '.join(table.columns)} |", "|" + "---|" * len(table.columns)]
-    body = [f"| {' | '.join(row)} |" for row in table.rows]
-    return "\n".join(["", *head, *body, *(["", *(f"* {note}" for note in table.notes)] if table.notes else [])])
+    notes = ["", *(f"* {note}" for note in table.notes)] if table.notes else []
+    return "\n".join(["", f"**{table.caption}**", "", markdown_table(table.columns, table.rows), *notes])
 
 
 def _plain(arguments: Sequence[str]) -> list[str]:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from didact.attribution.base import ATTRIBUTIONS, Attribution
 from didact.metrics.base import METRICS, BaseMetric
+from didact.render.markup import markdown_table
 from didact.types import Card, MetricCard
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -55,17 +55,15 @@ def methods_page() -> str:
     """The table of methods as Markdown, with each method's own words beneath."""
     cards = ATTRIBUTIONS.cards()
     times = _times()
-    head = _line(COLUMNS) + _line(["---"] * len(COLUMNS))
-    rows = "".join(_row(card, ATTRIBUTIONS.get(card.name), times) for card in cards)
-    return HEAD + _measured() + head + rows + "\n" + "\n".join(f"**{card.name}**: {card.summary}\n" for card in cards)
+    table = markdown_table(COLUMNS, [_row(card, ATTRIBUTIONS.get(card.name), times) for card in cards])
+    return f"{HEAD}{_measured()}{table}\n\n" + "\n".join(f"**{card.name}**: {card.summary}\n" for card in cards)
 
 
 def metrics_page() -> str:
     """The table of metrics as Markdown, with each metric's own words beneath."""
     cards = METRICS.cards()
-    head = _line(METRIC_COLUMNS) + _line(["---"] * len(METRIC_COLUMNS))
-    rows = "".join(_metric_row(card, METRICS.get(card.name)) for card in cards)
-    return METRICS_HEAD + head + rows + "\n" + "\n".join(f"**{card.name}**: {card.summary}\n" for card in cards)
+    table = markdown_table(METRIC_COLUMNS, [_metric_row(card, METRICS.get(card.name)) for card in cards])
+    return f"{METRICS_HEAD}{table}\n\n" + "\n".join(f"**{card.name}**: {card.summary}\n" for card in cards)
 
 
 def pictures(folder: Path) -> None:
@@ -101,9 +99,9 @@ def _measured() -> str:
     )
 
 
-def _row(card: Card, method: type[Attribution], times: dict[str, str]) -> str:
+def _row(card: Card, method: type[Attribution], times: dict[str, str]) -> list[str]:
     settings = ", ".join(f"`{name}={value!r}`" for name, value in method().parameters.items())
-    cells = (
+    return [
         f"`{card.name}`",
         card.family,
         ", ".join(sorted(card.needs)) or "nothing",
@@ -114,14 +112,13 @@ def _row(card: Card, method: type[Attribution], times: dict[str, str]) -> str:
         ", ".join(sorted(card.axioms)) or "–",
         settings,
         card.reference,
-    )
-    return _line(cells)
+    ]
 
 
-def _metric_row(card: MetricCard, metric: type[BaseMetric]) -> str:
+def _metric_row(card: MetricCard, metric: type[BaseMetric]) -> list[str]:
     settings = ", ".join(f"`{name}={value!r}`" for name, value in metric().parameters.items())
     ends = [f"{end:g}" if math.isfinite(end) else "∞" if end > 0 else "-∞" for end in (card.low, card.high)]
-    cells = (
+    return [
         f"`{card.name}`",
         card.family,
         {True: "higher", False: "lower", None: "neither"}[card.higher_is_better],
@@ -130,12 +127,7 @@ def _metric_row(card: MetricCard, metric: type[BaseMetric]) -> str:
         card.invariant,
         settings or "–",
         card.reference,
-    )
-    return _line(cells)
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |\n"
+    ]
 
 
 if __name__ == "__main__":

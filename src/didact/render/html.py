@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Sequence
-from html import escape
 from html.parser import HTMLParser
 
 from didact.errors import FormatError
 from didact.render import facts, jsonio
 from didact.render.colour import strengths
-from didact.render.pieces import Piece, name, pieces, printable, ranked
+from didact.render.markup import html_text, minus_signs
+from didact.render.pieces import Piece, name, pieces, ranked
 from didact.render.style import level, stylesheet
 from didact.types import Explanation
 
@@ -44,8 +43,8 @@ def page(explanations: Sequence[Explanation], *, title: str = "Explanations") ->
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<meta name="color-scheme" content="light dark">',
-            f"<title>{_text(title)}</title>\n<style>\nbody{{margin:0}}\n{stylesheet()}\n</style>\n</head>",
-            f'<body class="didact">\n<main>\n<h1>{_text(title)}</h1>\n<p class="lead">{_lead(groups)}</p>',
+            f"<title>{html_text(title)}</title>\n<style>\nbody{{margin:0}}\n{stylesheet()}\n</style>\n</head>",
+            f'<body class="didact">\n<main>\n<h1>{html_text(title)}</h1>\n<p class="lead">{_lead(groups)}</p>',
             _index(groups) if total > 1 else "",
             _TOOL.strip(),
             *sections,
@@ -97,7 +96,7 @@ def _data(explanations: Sequence[Explanation]) -> str:
 def _lead(groups: Sequence[facts.Group]) -> str:
     methods = {each.method: None for group in groups for each in group.explanations}
     examples = "1 example" if len(groups) == 1 else f"{len(groups)} examples"
-    return f"{examples}, explained by {_text(', '.join(methods))}"
+    return f"{examples}, explained by {html_text(', '.join(methods))}"
 
 
 def _index(groups: Iterable[facts.Group]) -> str:
@@ -106,10 +105,10 @@ def _index(groups: Iterable[facts.Group]) -> str:
 
 
 def _link(group: facts.Group, number: int) -> str:
-    predicted = f"{_text(group.first.prediction.label)} {_minus(facts.certainty(group.first))}"
+    predicted = f"{html_text(group.first.prediction.label)} {minus_signs(facts.certainty(group.first))}"
     return (
         f'<li><a href="#example-{number}">'
-        f'<span class="snippet" dir="auto">{_text(name(group.example.text, 120))}</span>'
+        f'<span class="snippet" dir="auto">{html_text(name(group.example.text, 120))}</span>'
         f'<span class="predicted">{predicted}</span></a></li>'
     )
 
@@ -120,8 +119,8 @@ def _example(group: facts.Group, number: int, total: int, *, anchor: bool = Fals
     rows = "".join(_row(group, explanation) for explanation in group.explanations)
     return (
         f'<section class="example"{place} aria-label="Example {number}">'
-        f'<h2 class="prediction"><b>{_text(group.first.prediction.label)}</b> '
-        f'<span class="certainty">{_minus(facts.certainty(group.first))}</span>{count}</h2>'
+        f'<h2 class="prediction"><b>{html_text(group.first.prediction.label)}</b> '
+        f'<span class="certainty">{minus_signs(facts.certainty(group.first))}</span>{count}</h2>'
         f'{_facts(group)}{_warning(group.warning)}<table class="methods"><tbody>{rows}</tbody></table>{_legend(group)}'
         "</section>\n"
     )
@@ -137,7 +136,7 @@ def _facts(group: facts.Group) -> str:
         entries.append(("Model", "  ".join(facts.origin(group.first))))
     if group.example.id is not None:
         entries.append(("Id", group.example.id))
-    items = (f"<div><dt>{term}</dt><dd>{_minus(_text(fact))}</dd></div>" for term, fact in entries)
+    items = (f"<div><dt>{term}</dt><dd>{minus_signs(html_text(fact))}</dd></div>" for term, fact in entries)
     return f'<dl class="facts">{"".join(items)}</dl>'
 
 
@@ -146,7 +145,7 @@ def _row(group: facts.Group, explanation: Explanation) -> str:
     warning = _warning(facts.truncation(explanation)) if group.warning is None else ""
     settings = "".join(_setting(setting) for setting in facts.settings(explanation))
     return (
-        f'<tr><th scope="row"><span class="method">{_text(explanation.method)}</span>{target}'
+        f'<tr><th scope="row"><span class="method">{html_text(explanation.method)}</span>{target}'
         f'<ul class="settings">{settings}</ul>'
         f"{_quiet(facts.cost(explanation))}{_quiet('  '.join(facts.details(explanation)))}</th>"
         f"<td>{_source(explanation)}{warning}{_scores(explanation)}</td></tr>"
@@ -155,7 +154,7 @@ def _row(group: facts.Group, explanation: Explanation) -> str:
 
 def _setting(setting: str) -> str:
     key, _, value = setting.partition("=")
-    return f'<li><span class="key">{_text(key)}=</span>{_text(value)}</li>'
+    return f'<li><span class="key">{html_text(key)}=</span>{html_text(value)}</li>'
 
 
 def _source(explanation: Explanation) -> str:
@@ -166,7 +165,7 @@ def _source(explanation: Explanation) -> str:
         called = facts.FIELDS[field]
         if len(fields) > 1:
             shown.append(f'<p class="field">{called}</p>')
-        label = _text(f"{called}, coloured by {explanation.method}")
+        label = html_text(f"{called}, coloured by {explanation.method}")
         inner = "".join(_piece(piece, explanation.signed, titles) for piece in pieces(explanation, field))
         shown.append(f'<div class="text" lang="" dir="auto" role="group" aria-label="{label}">{inner}</div>')
     return "".join(shown)
@@ -176,11 +175,11 @@ def _titles(explanation: Explanation) -> list[str]:
     form = "+.6g" if explanation.signed else ".6g"
     errors = [f" ± {error:.2g}" for error in explanation.errors] or [""] * len(explanation.scores)
     named = zip(explanation.units.texts, explanation.scores, errors, strict=True)
-    return [_text(f"{name(text)}: {score:{form}}{error}") for text, score, error in named]
+    return [html_text(f"{name(text)}: {score:{form}}{error}") for text, score, error in named]
 
 
 def _piece(piece: Piece, signed: bool, titles: Sequence[str]) -> str:
-    written = _text(piece.text)
+    written = html_text(piece.text)
     if piece.cut:
         return f'<span class="cut" title="cut off by the model\'s length limit">{written}</span>'
     if not piece.units:
@@ -200,8 +199,8 @@ def _scores(explanation: Explanation) -> str:
     power, written, texts = strengths(explanation), facts.estimates(explanation), explanation.units.texts
     two_sided = any(strength < 0 for strength in power)
     rows = "".join(
-        f'<tr><td class="number">{unit + 1}</td><td dir="auto">{_text(name(texts[unit]))}</td>'
-        f'<td class="number">{_minus(written[unit])}</td>'
+        f'<tr><td class="number">{unit + 1}</td><td dir="auto">{html_text(name(texts[unit]))}</td>'
+        f'<td class="number">{minus_signs(written[unit])}</td>'
         f'<td class="wide">{_bar(power[unit], explanation.signed, two_sided)}</td></tr>'
         for unit in ranked(explanation)
     )
@@ -236,27 +235,17 @@ def _legend(group: facts.Group) -> str:
         for strength, meaning in zip((1.0, -1.0), words, strict=False):
             mark = "−" if strength < 0 else "+" if signed else "•"
             classes = f"u {_side(strength, signed)}{level(strength, signed)}"
-            items.append(f'<span><span class="{classes}">{mark}</span> {_text(meaning)}</span>')
-    items.append(f"<span>{_minus(facts.scaling(group))}</span>")
+            items.append(f'<span><span class="{classes}">{mark}</span> {html_text(meaning)}</span>')
+    items.append(f"<span>{minus_signs(facts.scaling(group))}</span>")
     return f'<div class="legend" role="note" aria-label="What the colours mean">{"".join(items)}</div>'
 
 
 def _warning(warning: str | None) -> str:
-    return "" if warning is None else f'<p class="warning" role="note"><b>Warning:</b> {_text(warning)}</p>'
+    return "" if warning is None else f'<p class="warning" role="note"><b>Warning:</b> {html_text(warning)}</p>'
 
 
 def _quiet(line: str) -> str:
-    return f'<p class="quiet">{_minus(_text(line))}</p>' if line else ""
-
-
-def _text(text: str) -> str:
-    """Escaped for elements and attributes; control characters made visible."""
-    return escape(printable(text)).replace("\r", "&#13;")
-
-
-def _minus(text: str) -> str:
-    """Numbers with a real minus sign."""
-    return re.sub(r"(?<![\w-])-(?=\d)", "−", text)
+    return f'<p class="quiet">{minus_signs(html_text(line))}</p>' if line else ""
 
 
 _TOOL = """

@@ -101,17 +101,17 @@ class ReportTable:
 
     @staticmethod
     def of(
-        heads: Sequence[str], rows: Iterable[Sequence[TableCell | str | None]], align: str = "l", caption: str = ""
+        heads: Sequence[str], rows: Iterable[TableRow | Sequence[TableCell | str | None]], align: str = "l"
     ) -> ReportTable:
-        """A table of plain rows; ``align`` has "l" or "r" per column, its last letter holds for all further ones."""
+        """A plain table; ``align`` has "l" or "r" per column, its last letter holds for all further columns."""
         letters = align.ljust(len(heads), align[-1])
         columns = [TableColumn(head, align="r" if at == "r" else "l") for head, at in zip(heads, letters, strict=False)]
-        return ReportTable(columns, [TableRow(row) for row in rows], caption)
+        return ReportTable(columns, [row if isinstance(row, TableRow) else TableRow(row) for row in rows])
 
     def kinds(self) -> list[tuple[str, list[TableRow]]]:
         """Rows by their kind: body, controls, foot; only kinds that occur."""
-        found = [(kind, [row for row in self.rows if row.kind == kind]) for kind in ("body", "control", "foot")]
-        return [(kind, rows) for kind, rows in found if rows]
+        kinds = [(kind, [row for row in self.rows if row.kind == kind]) for kind in ("body", "control", "foot")]
+        return [(kind, rows) for kind, rows in kinds if rows]
 
 
 def as_markdown(table: ReportTable, text: Callable[[str], str] = markdown_text) -> str:
@@ -172,10 +172,8 @@ def as_csv(table: ReportTable) -> str:
     """The table as CSV: values where cells have them, their texts otherwise."""
     names = [column.name for column in table.columns]
     rows = ([_cell(cell, "") for cell in row.cells] for row in table.rows)
-    return csv_text(
-        names,
-        ({n: c.text if c.value is None else c.value for n, c in zip(names, row, strict=True)} for row in rows),
-    )
+    values = ([cell.text if cell.value is None else cell.value for cell in row] for row in rows)
+    return csv_text(names, (dict(zip(names, row, strict=True)) for row in values))
 
 
 def csv_text(names: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
@@ -198,14 +196,11 @@ def as_terminal(table: ReportTable) -> Table:
             drawn.add_column(Text(column.head), overflow="fold")
         else:
             drawn.add_column(Text(column.head), justify="right", no_wrap=True)
-    marked = [
-        any(isinstance(row.cells[at], TableCell) and _terminal_mark(_cell(row.cells[at])) for row in table.rows)
-        for at in range(len(table.columns))
-    ]
+    cells = [[_cell(cell) for cell in row.cells] for row in table.rows]
+    marked = [any(cell.best or cell.mark for cell in column) for column in zip(*cells, strict=True)]
     for kind, rows in table.kinds():
         for row in rows:
-            cells = [_terminal_cell(cell, has_marks) for cell, has_marks in zip(row.cells, marked, strict=True)]
-            drawn.add_row(*cells, style="" if kind == "body" else "dim")
+            drawn.add_row(*map(_terminal_cell, row.cells, marked), style="" if kind == "body" else "dim")
     return drawn
 
 
@@ -225,13 +220,9 @@ def _letters(table: ReportTable) -> str:
 
 
 def _html_groups(table: ReportTable) -> str:
-    if not any(column.group for column in table.columns):
-        return ""
-    groups = [
-        (group, len(list(members))) for group, members in itertools.groupby(table.columns[1:], lambda each: each.group)
-    ]
+    groups = [(group, len(list(columns))) for group, columns in itertools.groupby(table.columns[1:], lambda c: c.group)]
     heads = (f'<th scope="colgroup" colspan="{many}">{html_text(group)}</th>' for group, many in groups)
-    return f"<tr><td></td>{''.join(heads)}</tr>"
+    return f"<tr><td></td>{''.join(heads)}</tr>" if any(group for group, _ in groups) else ""
 
 
 def _html_heads(table: ReportTable) -> Iterable[str]:
@@ -307,10 +298,6 @@ def _csv_value(value: object) -> object:
     return str(value).lower() if isinstance(value, bool) else value
 
 
-def _terminal_mark(cell: TableCell) -> str:
-    return "*" if cell.best else cell.mark
-
-
 def _terminal_cell(given: TableCell | str | None, has_marks: bool) -> Text:
     from rich.text import Text
 
@@ -318,7 +305,7 @@ def _terminal_cell(given: TableCell | str | None, has_marks: bool) -> Text:
         return Text(ABSENT if given is None else given)
     shown = Text(given.text, style="bold" if given.best else "")
     if has_marks or given.note:
-        shown.append(f" {_terminal_mark(given) or ' '}")
+        shown.append(f" {'*' if given.best else given.mark or ' '}")
     if given.note:
         shown.append(f" {given.note}", style="dim not bold")
     return shown

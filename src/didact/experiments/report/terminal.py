@@ -1,4 +1,4 @@
-"""A report in the terminal: its sentences and what stands beside its tables."""
+"""A report in the terminal."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from didact.experiments.report.page import WARNING
+from didact.experiments.report.table import ReportTable, as_terminal
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
-def print_sentences(sentences: Iterable[str], console: Console) -> None:
-    """Print a blank line and sentences, warnings in yellow."""
-    console.print()
-    for sentence in sentences:
-        print_lines([sentence], console, "bold yellow" if sentence.startswith(WARNING) else "")
-
-
-def print_lines(lines: Iterable[str], console: Console, style: str, *, before: bool = False) -> None:
-    """Print plain lines in a style; ``before`` puts a blank line above them."""
+def print_report(
+    console: Console, sentences: Iterable[str], tables: Iterable[tuple[str, ReportTable]], notes: Iterable[str]
+) -> None:
+    """Print sentences (warnings in yellow), tables under their titles, and notes in small print."""
     from rich.text import Text
 
-    if before:
-        console.print()
-    for line in lines:
-        console.print(Text(line, style=style))
+    console.print()
+    for sentence in sentences:
+        console.print(Text(sentence, style="bold yellow" if sentence.startswith(WARNING) else ""))
+    for title, table in tables:
+        console.print("", Text(title, style="bold"), as_terminal(table), sep="\n")
+    console.print()
+    for note in notes:
+        console.print(Text(note, style="dim"))
+    console.print()

@@ -169,15 +169,11 @@ def _rank_table(findings: SimulabilityFindings) -> ReportTable:
 
 
 def _agreement_table(findings: SimulabilityFindings) -> ReportTable:
+    pairs = [pair for pair in findings.verdict.agreements if pair.methods > 1]
+    intervals = [f"[{two_decimals(pair.low)}, {two_decimals(pair.high)}]" for pair in pairs]
     rows = [
-        [
-            setting_label(pair.first),
-            setting_label(pair.second),
-            two_decimals(pair.tau),
-            f"[{two_decimals(pair.low)}, {two_decimals(pair.high)}]",
-        ]
-        for pair in findings.verdict.agreements
-        if pair.methods > 1
+        [setting_label(pair.first), setting_label(pair.second), two_decimals(pair.tau), interval]
+        for pair, interval in zip(pairs, intervals, strict=True)
     ]
     return ReportTable.of(("setting", "and setting", "Kendall's τ", "95 % interval"), rows, "llr")
 
@@ -191,15 +187,10 @@ def _score_table(metric: str, gains: Iterable[Gain]) -> ReportTable:
 
 
 def _curve_table(findings: SimulabilityFindings, curves: Iterable[NoiseCurve]) -> ReportTable:
-    rows = [
-        [
-            setting_label(curve.setting),
-            curve.explainer,
-            ", ".join(f"{level.at:.3g}: {findings.number(level.mean)}" for level in curve.levels),
-            two_decimals(curve.pearson),
-        ]
-        for curve in curves
-    ]
+    rows = []
+    for curve in curves:
+        levels = ", ".join(f"{level.at:.3g}: {findings.number(level.mean)}" for level in curve.levels)
+        rows.append([setting_label(curve.setting), curve.explainer, levels, two_decimals(curve.pearson)])
     return ReportTable.of(("setting", "explainer", "level: mean", "correlation over students"), rows, "lllr")
 
 

@@ -240,15 +240,8 @@ def _metrics(manifest: GradingManifest) -> list[MetricInfo]:
     infos = []
     for label, entry in (manifest.get("metrics") or {}).items():
         card = entry.get("card") or {}
-        better = card.get("higher_is_better", True)
-        infos.append(
-            MetricInfo(
-                label,
-                str(entry.get("metric", label)),
-                str(card.get("family", "other")),
-                None if better is None else bool(better),
-                entry.get("parameters") or {},
-                str(card.get("summary", "")),
-            )
-        )
+        better, family = card.get("higher_is_better", True), str(card.get("family", "other"))
+        metric, summary = str(entry.get("metric", label)), str(card.get("summary", ""))
+        direction = None if better is None else bool(better)
+        infos.append(MetricInfo(label, metric, family, direction, entry.get("parameters") or {}, summary))
     return infos if any(info.label == MEMORY.label for info in infos) else [*infos, MEMORY]

@@ -76,7 +76,7 @@ def null_table(findings: GradingFindings, verdict: MetricVerdict, *, split: bool
                 cells += _check(checks.get(null), column, split)
             rows.append(TableRow(cells, "control" if info.control and not split else "body"))
     heads = [head for null in nulls for head in (_SPLIT_HEADS[null] if split else (null,))]
-    return ReportTable(ReportTable.of(("explainer", "value", *heads), (), "lr").columns, rows)
+    return ReportTable.of(("explainer", "value", *heads), rows, "lr")
 
 
 _SPLIT_HEADS = {"shuffle": ("shuffled", "p"), "labels": ("other label", "p")}

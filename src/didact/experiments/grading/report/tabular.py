@@ -11,36 +11,11 @@ from didact.experiments.grading.summary import Column
 from didact.experiments.report.files import json_text
 from didact.experiments.report.table import csv_text
 
-COLUMNS = (
-    "explainer",
-    "method",
-    "control",
-    "metric",
-    "family",
-    "direction",
-    "mean",
-    "low",
-    "high",
-    "n",
-    "missing",
-    "best",
-    "tied_with_best",
-    "better_than",
-    "random",
-    "p_vs_random",
-    "shuffle",
-    "p_vs_shuffle",
-    "labels",
-    "p_vs_labels",
-    "forwards",
-    "backwards",
-    "seconds",
-)
-
 
 def table(findings: GradingFindings) -> str:
     """CSV with a row per explainer and metric; empty where there is no number."""
-    return csv_text(COLUMNS, rows(findings))
+    written = rows(findings)
+    return csv_text(list(written[0]), written)
 
 
 def rows(findings: GradingFindings) -> list[dict[str, object]]:
