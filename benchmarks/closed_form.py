@@ -24,6 +24,7 @@ from didact.models.compose import compose
 from didact.models.eval_mode import quiet
 from didact.models.network import NetworkModel
 from didact.ops.units import word_spans
+from didact.scale.collect import collect
 from didact.simulation.controls import control
 from didact.simulation.execution import simulate
 from didact.simulation.hints import HintFormat
@@ -34,7 +35,6 @@ from didact.store.parts import Parts
 from didact.students.base import Hint, LabelledExample
 from didact.students.channels.prior import PriorChannel
 from didact.students.kinds.ridge import Ridge
-from didact.trained.collect import collect
 from didact.types import Example, Explanation, Floats
 
 EXPLAINERS = (

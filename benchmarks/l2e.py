@@ -31,7 +31,7 @@ from didact.models.compose import compose
 from didact.models.network import NetworkModel
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.onnx import LIMIT, ExportAgreement
-from didact.trained.presets import train_l2e
+from didact.trained.train import train
 from didact.types import Example, Prediction
 
 WORDS = (18, 22)
@@ -97,7 +97,7 @@ def _explainers(
     """The same briefly trained explainer in both runtimes, and how alike they are on the texts."""
     unseen = set(texts)
     learnt = [text for text in load_texts(args.train + len(texts), (5, 25)) if text not in unseen][: args.train]
-    explainer = train_l2e(model, learnt, GradientXInput(), signal="labelling", epochs=4, fit={"device": "cpu"})
+    explainer = train("l2e", model, learnt, GradientXInput(), signal="labelling", epochs=4, fit={"device": "cpu"})
     print(f"trained on {len(learnt)} texts: {dict(explainer.about.scores)}")
     agreement = explainer.export_onnx(folder, explanations=explainer.explain(model, texts), force=True)
     print(f"exported: {agreement}")
@@ -143,7 +143,7 @@ def _network(model: NetworkModel, explainer: LearnedExplainer, texts: Texts, siz
     """The passes of the explainer's network alone, on batches that are ready."""
     shape, rows = explainer.shape, min(size, explainer._budget.rows)
     units = model.units(texts.examples, explainer.about.level)
-    items = shape.read(units, [prediction.index for prediction in texts.predictions], texts.predictions)
+    items = shape.read(model, units, [prediction.index for prediction in texts.predictions], texts.predictions)
     batches = [shape.collate(items[start : start + rows]) for start in range(0, TOGETHER, rows)]
 
     def work() -> None:
@@ -232,8 +232,8 @@ def _text(which: str, explainer: LearnedExplainer, args: argparse.Namespace) -> 
     return (
         f"Explained model: {which}. Texts: {TOGETHER} {kind} of {WORDS[0]} to {WORDS[1]} words in each round. The "
         f"explainer has the standard size (4 blocks, 128 wide, {size:,} weights) and was trained for 4 epochs on "
-        f"{args.train} other texts with gradient x input as its teacher: enough to have ranks worth comparing, not to "
-        "be good. BERT-base is a random network of that shape that reads the same tokens. "
+        f"{args.train} other texts with gradient x input as its reference: enough to have ranks worth comparing, not "
+        "to be good. BERT-base is a random network of that shape that reads the same tokens. "
         f"Median and range over {args.rounds} interleaved rounds of {TURNS} turns."
     )
 

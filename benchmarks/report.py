@@ -23,7 +23,7 @@ BAR = 5.0
 CODE = """
 import sys
 from pathlib import Path
-from didact.experiments.report import write_report
+from didact.experiments.grading.report import write_report
 write_report(Path(sys.argv[1]))
 """
 NULLS = ("", "shuffle", "labels")

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from didact.api import (
         compare,
         estimate,
-        evaluate,
         explain,
         import_attributions,
         list_methods,
@@ -21,16 +20,16 @@ if TYPE_CHECKING:
         load_model,
         save,
         show,
-        simulate,
-        train_l2e,
+        train,
     )
     from didact.errors import DidactError
+    from didact.experimenting import evaluate, simulate
     from didact.types import Estimate, Example, Explanation, Prediction, Span, Target
 
 _HOME = {
     "compare": "api",
     "estimate": "api",
-    "evaluate": "api",
+    "evaluate": "experimenting",
     "explain": "api",
     "list_methods": "api",
     "load_explainer": "api",
@@ -38,8 +37,8 @@ _HOME = {
     "import_attributions": "api",
     "save": "api",
     "show": "api",
-    "simulate": "api",
-    "train_l2e": "api",
+    "simulate": "experimenting",
+    "train": "api",
     "DidactError": "errors",
     "Estimate": "types",
     "Example": "types",
@@ -68,7 +67,7 @@ __all__ = [
     "save",
     "show",
     "simulate",
-    "train_l2e",
+    "train",
 ]
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 from didact.attribution.base import ATTRIBUTIONS, Attribution, check_needs
 from didact.data import attribution_imports
@@ -24,8 +24,6 @@ from didact.render.progress import ProgressBar
 from didact.types import Card, Estimate, Example, Explanation, Level, Prediction, Units, overlaps
 
 if TYPE_CHECKING:
-    from didact.experiments.evaluation import Evaluation
-    from didact.experiments.simulability.result import SimulabilityResult
     from didact.trained.explainer import LearnedExplainer
 
 
@@ -150,180 +148,49 @@ def estimates(examples: Sequence[ExampleLike], model: Model, explainers: Sequenc
     return found
 
 
-def evaluate(  # noqa: PLR0913 - one call, and every argument but the first has a default
+def train(
+    preset: str,
     data: object,
     model: object = DEFAULT,
-    methods: Sequence[str] | Mapping[str, Explainer] | None = None,
-    metrics: Sequence[str] | str = "default",
-    *,
-    split: str | None = None,
-    limit: int | None = None,
-    seeds: Sequence[int] = (0,),
-    out: str | Path = "runs/evaluation",
-    progress: bool = True,
-) -> Evaluation:
-    """Grade explainers on a model and data; what an earlier call into the same folder computed is not done again.
-
-    Random and trivial explanations are graded beside the others, and so are copies with shuffled scores and with
-    another text's label: a metric that does not tell them apart proves nothing.
-
-    Args:
-        data: anything ``didact.data.load.load_data`` takes: a file, a preset, a Hub id, a list of texts.
-        model: anything ``load_model`` takes.
-        methods: names, or explainers by label; every method that model and data allow when not given.
-        metrics: names, "default" or "all".
-        split: of the data.
-        limit: at most so many examples.
-        seeds: seeded methods are run with each.
-        out: folder of the run.
-        progress: show a bar on work over two seconds.
-
-    Example:
-        >>> import didact
-        >>> found = didact.evaluate("corpus", methods=["lime", "occlusion"], limit=20)  # doctest: +SKIP
-        >>> print(found.answers[0])  # doctest: +SKIP
-    """
-    from didact.data.load import load_data
-    from didact.experiments.evaluation import Evaluation
-    from didact.experiments.prepare import prepare
-    from didact.experiments.recipe import Recipe
-    from didact.experiments.runner import run
-
-    adapter = _model(model)
-    dataset = load_data(data, split=split, limit=limit)
-    recipe: dict[str, Any] = {"name": Path(out).name, "seeds": list(seeds), "metrics": metrics}
-    made = methods if isinstance(methods, Mapping) else None
-    if methods is not None and made is None:
-        recipe["explainers"] = list(methods)
-    recipe |= {"model": {"source": adapter.name}, "data": {"source": dataset.name, "split": dataset.split}}
-    with _progress(progress):
-        prepared = prepare(Recipe.from_dict(recipe, "evaluate"), model=adapter, data=dataset, explainers=made)
-        evaluation = Evaluation(run(prepared, Path(out), command="didact.evaluate"))
-    evaluation.report()
-    return evaluation
-
-
-def simulate(  # noqa: PLR0913 - one call, and every argument but the first has a default
-    data: object,
-    model: object = DEFAULT,
-    explainers: Sequence[str] | Mapping[str, Explainer] = ("occlusion", "gradient_x_input", "attention"),
-    students: Sequence[str | Mapping[str, Any]] = (),
-    channels: Sequence[str | Mapping[str, Any]] = (),
-    *,
-    exam: object = None,
-    sizes: Sequence[int] = (100,),
-    subsets: int = 5,
-    share: float = 0.1,
-    controls: bool = True,
-    precision: float | None = None,
-    seed: int = 0,
-    out: str | Path = "runs/simulation",
-    progress: bool = True,
-) -> SimulabilityResult:
-    """Grade explainers by teaching: what do their explanations add to students who learn to imitate the model?
-
-    Students see explanations only while they learn. Each kind is taught without them, with those of every explainer,
-    and with controls that explain nothing, on the same texts. What an earlier call into the same folder found is not
-    done again.
-
-    Args:
-        data: texts to teach: anything ``didact.data.load.load_data`` takes.
-        model: the teacher: anything ``load_model`` takes.
-        explainers: names, or explainers by label.
-        students: names, or tables with "student", "label" and settings; see ``didact list students``. Two cheap kinds
-            when not given: ridge and a small bilstm_attention.
-        channels: how explanations reach students, likewise, with a "weight"; all that fit when not given.
-        exam: texts to ask about; cut from ``data`` when not given.
-        sizes: numbers of texts a student learns from.
-        subsets: students of a kind, each with texts of its own; of a round where ``precision`` is given.
-        share: of the words that is told.
-        controls: whether to teach random, trivial, label-leak and shuffled hints too.
-        precision: go on with further students until the gains' 95 % intervals reach so far to each side.
-        seed: of texts, students and controls.
-        out: folder of the run.
-        progress: show a bar on work over two seconds.
-
-    Example:
-        >>> import didact
-        >>> found = didact.simulate("corpus", explainers=["lime", "attention"], students=["ridge"])  # doctest: +SKIP
-        >>> print(found.answers[0])  # doctest: +SKIP
-    """
-    from didact.data.load import load_data
-    from didact.experiments.simulability.prepare import prepare
-    from didact.experiments.simulability.recipe import Recipe
-    from didact.experiments.simulability.result import SimulabilityResult
-    from didact.experiments.simulability.runner import RunOptions, run
-
-    adapter = _model(model)
-    recipe: dict[str, Any] = {
-        "name": Path(out).name,
-        "model": {"source": adapter.name},
-        **({"students": list(students)} if students else {}),
-        "channels": list(channels),
-        "hints": [{"share": share}],
-        "sizes": list(sizes),
-        "subsets": subsets,
-        "precision": precision,
-        "seed": seed,
-    }
-    made = explainers if isinstance(explainers, Mapping) else None
-    if made is None:
-        recipe["explainers"] = list(explainers)
-    if not controls:
-        recipe["controls"] = []
-    if isinstance(data, str):
-        recipe["data"] = {"source": data}
-    given = {
-        "data": None if isinstance(data, str) else load_data(data),
-        "exam": exam if exam is None else load_data(exam),
-    }
-    with _progress(progress):
-        experiment = prepare(Recipe.from_dict(recipe, "simulate"), model=adapter, explainers=made, **given)
-        found = SimulabilityResult(run(experiment, RunOptions(Path(out), command="didact.simulate")))
-    found.report()
-    return found
-
-
-def train_l2e(
-    data: object,
-    model: object = DEFAULT,
-    teacher: str | Explainer | Sequence[str | Explainer] | None = None,
+    reference: str | Explainer | Sequence[str | Explainer] | None = None,
     *,
     out: str | Path | None = None,
     progress: bool = True,
-    **settings: Any,
+    **settings: object,
 ) -> LearnedExplainer:
-    """Train a small network that explains in one pass as a slow explainer would.
+    """Train an explainer that explains in one pass.
 
     Args:
+        preset: what to train, such as "l2e": a small network that learns a slow explainer's scores.
         data: anything ``didact.data.load.load_data`` takes: a file, "corpus", a list of texts, its own result; or
             explanations that exist already.
         model: anything ``load_model`` takes.
-        teacher: a method, an explainer, or several; LIME with 100 samples when not given.
-        out: where the explainer is saved. Labels and checkpoints are kept there too: after a kill the same call goes on
-            where it stopped.
+        reference: for presets that learn another explainer's scores: a method, an explainer, or several; the preset's
+            own choice when not given.
+        out: where the explainer is saved. Labels and checkpoints are stored there too: after a kill the same call goes
+            on where it stopped.
         progress: show a bar on work over two seconds.
-        **settings: see ``didact.trained.presets.L2E``.
+        **settings: of the preset; see its class in ``didact.trained.presets``.
 
     Example:
         >>> import didact
-        >>> explainer = didact.train_l2e("corpus", teacher="occlusion", out="runs/l2e")  # doctest: +SKIP
+        >>> explainer = didact.train("l2e", "corpus", reference="occlusion", out="runs/l2e")  # doctest: +SKIP
         >>> didact.show(didact.explain("A warm and funny film.", method=explainer))  # doctest: +SKIP
     """
     from didact.data.load import load_data
-    from didact.trained import presets
+    from didact.trained import train as trainer
 
-    examples: Sequence[Any]
-    if isinstance(data, list) and data and all(isinstance(one, Explanation) for one in data):
+    examples: Sequence[ExampleLike] | Sequence[Explanation]
+    if isinstance(data, list) and data and all(isinstance(each, Explanation) for each in data):
         examples, name = data, f"{len(data)} labels"
     else:
         dataset = load_data(data)
-        examples, name = dataset.examples, presets.told(dataset)
+        examples, name = dataset.examples, trainer.described(dataset)
     with _progress(progress):
-        made = presets.train_l2e(_model(model), examples, teacher, folder=out, data=name, **settings)
+        explainer = trainer.train(preset, _model(model), examples, reference, folder=out, data=name, **settings)
     if out is not None:
-        made.save_pretrained(out)
-    return made
+        explainer.save_pretrained(out)
+    return explainer
 
 
 def list_methods(model: object | None = None, example: ExampleLike | None = None) -> list[Card]:

@@ -706,7 +706,13 @@ class Record:
         value: the number; NaN where undefined.
         model: fingerprint of the explained model.
         data: name of the data.
-        settings: hash of the explainer's and the metric's settings.
+        settings: hash of the settings of all that made the number: explainer, metric, and student where there is one.
+        student: label of the student whose test score it is; "" where no student is involved. Its ``seed`` is the
+            number of its subset of training examples, its ``explainer`` the method whose explanations it was taught
+            with ("none" for no explanations), and ``null`` the name of the control where they explain nothing.
+        channel: label of the channel by which explanations reached the student; "" for "none".
+        size: number of the student's training examples; 0 where there is no student.
+        failure: why the student does not count, as when its training diverged; its values are NaN.
     """
 
     explainer: str
@@ -720,6 +726,10 @@ class Record:
     model: str
     data: str
     settings: str
+    student: str = ""
+    channel: str = ""
+    size: int = 0
+    failure: str = ""
 
 
 def plain_regions(regions: Iterable[Region]) -> list[list[int]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def registration(path: Path) -> list[str]:
-    """A method's file has exactly one class decorated ``@register(Card(name=...))``, with the file's name."""
+    """The file of a registered thing has exactly one class with ``@register(...Card(name=...))``, of its name."""
     names = list(_registered_names(ast.parse(path.read_text("utf-8"))))
     if names == [path.stem]:
         return []
@@ -23,7 +23,7 @@ def _registered_names(tree: ast.Module) -> Iterator[str | None]:
 
 def _card_name(decorator: ast.Call) -> str | None:
     match decorator.args:
-        case [ast.Call(func=card, keywords=keywords)] if _last_name(card) == "Card":
+        case [ast.Call(func=card, keywords=keywords)] if (_last_name(card) or "").endswith("Card"):
             for keyword in keywords:
                 if keyword.arg == "name" and isinstance(keyword.value, ast.Constant):
                     return str(keyword.value.value)

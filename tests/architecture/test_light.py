@@ -12,7 +12,7 @@ HEAVY = {"torch", "transformers", "scipy", "pandas"}
 
 HELP = """
 import sys
-sys.argv = ["didact", "--help"]
+sys.argv = ["didact", *{options}]
 from didact.cli import main
 try:
     status = main()
@@ -36,7 +36,15 @@ def loaded(code: str) -> set[str]:
     return set(done.stdout.splitlines()[-1].split())
 
 
-@pytest.mark.parametrize("code", ["import didact\ndir(didact)", HELP], ids=["import", "help"])
+LIGHT = {
+    "import": "import didact\ndir(didact)",
+    "help": HELP.format(options=["--help"]),
+    "train": HELP.format(options=["train", "--help"]),
+    "l2e": HELP.format(options=["train", "l2e", "--help"]),
+}
+
+
+@pytest.mark.parametrize("code", LIGHT.values(), ids=LIGHT)
 def test_loads_nothing_heavy(code: str) -> None:
     assert loaded(code) & HEAVY == set()
 

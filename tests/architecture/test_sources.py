@@ -10,11 +10,17 @@ from tests.architecture.sources import machine_paths, newest_version, package_do
 
 REPO = Path(__file__).resolve().parents[2]
 DIDACT = REPO / "src" / "didact"
-METHODS = [p for p in sorted(DIDACT.glob("attribution/*.py")) if p.stem != "base" and not p.stem.startswith("_")]
+FOLDERS = ("attribution", "trained/shapes", "trained/signals", "trained/presets")
+METHODS = [
+    path
+    for folder in FOLDERS
+    for path in sorted((DIDACT / folder).glob("*.py"))
+    if path.stem != "base" and not path.stem.startswith("_")
+]
 
 
 @pytest.mark.parametrize("path", METHODS, ids=lambda path: path.stem)
-def test_a_method_is_one_file_with_one_registered_class_of_its_name(path: Path) -> None:
+def test_a_registered_thing_is_one_file_with_one_class_of_its_name(path: Path) -> None:
     assert registration(path) == []
 
 

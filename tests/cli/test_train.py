@@ -1,6 +1,7 @@
 """``didact train`` and ``didact explain --explainer`` as a user meets them."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,9 @@ from didact.protocols import Evidence
 from didact.render.jsonio import load
 from didact.testing.tiny import tiny_model
 from didact.trained.explainer import LearnedExplainer
+from didact.trained.presets.base import PRESETS, ExplainerPreset, PresetCard, TrainingInput, settings_of
 
-QUICK = ("--teacher", "occlusion", "--epochs", "2", "--width", "8")
+QUICK = ("--reference", "occlusion", "--epochs", "2", "--width", "8")
 
 
 def run(*arguments: str) -> int:
@@ -66,12 +68,12 @@ def test_explaining_with_it(network: str, out: str, capsys: pytest.CaptureFixtur
     assert run(*given) == 0
     (found,) = load(capsys.readouterr().out)
     assert found.method == "l2e"
-    assert 0 <= found.details["doubt"] <= 2
-    assert run(*given, "--fallback", "occlusion", "--doubt-above", "-1") == 0
+    assert 0 <= found.details["disagreement"] <= 2
+    assert run(*given, "--fallback", "occlusion", "--disagreement-above", "-1") == 0
     (slow,) = load(capsys.readouterr().out)
     assert slow.method == "occlusion"
-    assert slow.details["doubt"] == found.details["doubt"]
-    assert run(*given, "--fallback", "occlusion", "--doubt-above", "2") == 0
+    assert slow.details["disagreement"] == found.details["disagreement"]
+    assert run(*given, "--fallback", "occlusion", "--disagreement-above", "2") == 0
     assert load(capsys.readouterr().out)[0].scores == found.scores
 
 
@@ -82,7 +84,7 @@ def test_labels_from_a_file(network: str, texts: str, tmp_path: Path, capsys: py
     path.write_text("\n".join(one.to_json() for one in Occlusion().explain(model, lines)))
     given = ("train", "l2e", "--model", network, "--labels", str(path), "--out", str(tmp_path / "out"))
     assert run(*given, "--epochs", "1", "--width", "8") == 0
-    assert LearnedExplainer.from_pretrained(tmp_path / "out").about.teacher == "occlusion"
+    assert LearnedExplainer.from_pretrained(tmp_path / "out").about.reference == "occlusion"
     path.write_text(path.read_text() + '\n{"text": "good film", "scores": [NaN, 1]}')
     capsys.readouterr()
     assert run(*given) == 2
@@ -92,14 +94,14 @@ def test_labels_from_a_file(network: str, texts: str, tmp_path: Path, capsys: py
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train", "l2e", "--teacher", "lyme"], "unknown method 'lyme' (did you mean lime?)"),
-        (["train", "l2e", "--teacher", "lime,occlusion", "--set", "samples=3"], "--set speaks of one teacher"),
+        (["train", "l2e", "--reference", "lyme"], "unknown method 'lyme' (did you mean lime?)"),
+        (["train", "l2e", "--reference", "lime,occlusion", "--set", "samples=3"], "--set sets one reference"),
         (["train", "l2e", "--set", "samples=1"], "samples of lime must be at least 2"),
-        (["train", "l2e", "--labels", "x.jsonl", "--teacher", "lime"], "do not go with it"),
+        (["train", "l2e", "--labels", "x.jsonl", "--reference", "lime"], "do not go with it"),
         (["train", "l2e", "--labels", "x.jsonl"], "there is no file x.jsonl"),
         (["train", "l2e", "--data", "missing.jsonl"], "there is no file missing.jsonl"),
         (["train", "l2e", "--limit", "0"], "limit must be a whole number"),
-        (["train", "l2e", "--width", "6", "--limit", "9", "--teacher", "random"], "a multiple of its 4 heads"),
+        (["train", "l2e", "--width", "6", "--limit", "9", "--reference", "random"], "a multiple of its 4 heads"),
         (["explain", "good film", "--fallback", "lime"], "go with --explainer"),
         (["explain", "good film", "--explainer", ".", "--method", "lime"], "not both"),
         (["explain", "good film", "--explainer", ".", "--set", "samples=3"], "name a --fallback"),
@@ -125,10 +127,59 @@ def test_another_model_is_refused(out: str, capsys: pytest.CaptureFixture[str]) 
     assert "this explainer was trained for" in capsys.readouterr().err
 
 
-def test_the_embedded_models_student_finds_planted_words(tmp_path: Path) -> None:
-    explainer = didact.train_l2e(generate(180), teacher="occlusion", out=tmp_path, width=32, learning_rate=2e-3)
+def test_the_embedded_models_explainer_finds_planted_words(tmp_path: Path) -> None:
+    explainer = didact.train("l2e", generate(180), reference="occlusion", out=tmp_path, width=32, learning_rate=2e-3)
     found = didact.explain(generate(30, seed=5), method=explainer, progress=False)
     grades = [grade.value for grade in RationaleAuc().measure(Evidence(found))]
     assert sum(grades) / len(grades) > 0.8
     loaded = LearnedExplainer.from_pretrained(tmp_path)
     assert loaded.parameters == explainer.parameters
+
+
+@pytest.mark.parametrize("preset", PRESETS.names())
+def test_every_setting_of_a_preset_is_an_option_with_help(preset: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        run("train", preset, "--help")
+    assert stop.value.code == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for setting in settings_of(PRESETS.get(preset)):
+        assert f"--{setting.name.replace('_', '-')}" in shown
+        assert setting.help in shown
+    assert PRESETS.card(preset).examples[0] in shown
+
+
+def test_presets_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run("train", "--help")
+    shown = " ".join(capsys.readouterr().out.split())
+    for card in PRESETS.cards():
+        assert f"{card.name} {card.summary}" in shown
+    assert run("list", "signals", "--format", "json") == 0
+    assert {row["name"] for row in json.loads(capsys.readouterr().out)} >= {"ranking", "labelling", "regression"}
+
+
+def test_options_reach_the_training(network: str, texts: str, tmp_path: Path) -> None:
+    options = ["--signal", "labelling", "--signal-settings", "classes=3", "--signal-settings", "reduce=mean"]
+    options += ["--fit", "batch_rows=8", "--dropout", "0.25", "--positions", "learned", "--window", "3"]
+    given = ("train", "l2e", "--model", network, "--data", texts, *QUICK, *options, "--limit", "20")
+    assert run(*given, "--out", str(tmp_path)) == 0
+    explainer = LearnedExplainer.from_pretrained(tmp_path)
+    assert explainer.signal.parameters == {"classes": 3, "reduce": "mean"}
+    settings = explainer.shape.settings
+    assert [settings[name] for name in ("dropout", "positions", "window")] == [0.25, "learned", 3]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Undescribed(ExplainerPreset):
+    """Has a setting that its docstring does not describe."""
+
+    card = PresetCard("undescribed", "test", "None.", "none", "scorer", ("ranking",))
+    size: int = 3
+
+    def train(self, given: TrainingInput) -> LearnedExplainer:
+        raise NotImplementedError
+
+
+def test_a_setting_without_a_description_is_refused() -> None:
+    with pytest.raises(ValueError, match="undescribed does not describe its setting 'size'"):
+        settings_of(Undescribed)

@@ -6,8 +6,8 @@ from xml.etree import ElementTree as Tree
 import numpy as np
 import pytest
 
-from didact.experiments import charts
-from didact.experiments.charts import Bar, Caption, Point, Series
+from didact.experiments.report import charts
+from didact.experiments.report.charts import Bar, Caption, Point, Series
 from didact.render.colour import DARK, LIGHT, contrast
 
 CAPTION = Caption("key", "Title <b>", "What & why", "x", "y")

@@ -1,7 +1,7 @@
 """The L2E paper's tables: published numbers, the paper's way of grading, and what was measured beside."""
 
-import dataclasses
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -9,14 +9,19 @@ import pyarrow as pa
 import pytest
 
 from didact.cli import main
-from didact.errors import FormatError, InputError, MismatchError, ModelError, ParameterError
+from didact.errors import FormatError, InputError, ModelError, ParameterError
 from didact.experiments.distillation import grading
 from didact.experiments.distillation.fidelity import fidelity
-from didact.experiments.distillation.recipe import Study, learned_label
-from didact.experiments.distillation.steps import LABELS, Desk, run
+from didact.experiments.distillation.job import DistillationJob
+from didact.experiments.distillation.labels import LABELS
+from didact.experiments.distillation.networks import Network
+from didact.experiments.distillation.recipe import DistillationRecipe, learned_label
 from didact.experiments.distillation.summary import gather, means, versus
+from didact.experiments.engine.run import run_job
+from didact.experiments.engine.steps import RunOptions
 from didact.experiments.papers import l2e
 from didact.experiments.papers.l2e_published import TABLES
+from didact.meter import metered
 from didact.models.load import load_model
 from didact.store import files
 from didact.store import records as record_store
@@ -26,9 +31,10 @@ from didact.types import Example, Explanation, Prediction, Record, Span, Target,
 RECIPES = Path(__file__).resolve().parents[2] / "recipes" / "l2e"
 
 STUDY = """
+kind = "distillation"
 initialisations = 2
 chunk = 4
-teachers = [{ method = "occlusion" }, { method = "gradient_x_input", label = "gradient" }]
+references = [{ method = "occlusion" }, { method = "gradient_x_input", label = "gradient" }]
 
 [more]
 occlusion = [["words", "signed_ranking"]]
@@ -51,14 +57,34 @@ epochs = 1
 """
 
 
+def job(recipe: Path, out: Path) -> DistillationJob:
+    return DistillationJob(DistillationRecipe.from_toml(recipe).on_device("cpu"), RunOptions(out, device="cpu"))
+
+
+def labelled(recipe: Path, out: Path, earlier: Path | None = None) -> DistillationJob:
+    """A study whose first reference has all its labels; those of an earlier run are taken."""
+    out.mkdir(parents=True, exist_ok=True)
+    if earlier is not None:
+        shutil.copy(earlier, out / "labels.parquet")
+    made = job(recipe, out)
+    made.begin()
+    for _, step in made._labelling["occlusion"]:
+        made.do(step)
+    made.do(made._gathered["occlusion"])
+    return made
+
+
+def missing(made: DistillationJob) -> list[tuple[str, int]]:
+    return [place for place, _ in made._labelling["occlusion"]]
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a tiny study and its records."""
+    """A folder with a tiny study, and the recipe beside it."""
     folder = tmp_path_factory.mktemp("study")
     recipe = folder / "sst2.toml"
     recipe.write_text(STUDY, encoding="utf-8")
-    table = run(Study.from_toml(recipe), folder / "work", device="cpu")
-    record_store.write(folder / "records-sst2.parquet", table)
+    assert run_job(job(recipe, folder / "sst2")).complete
     return folder
 
 
@@ -74,14 +100,18 @@ def test_every_published_row_fills_its_columns() -> None:
 
 def test_recipes_can_be_read_and_cover_the_papers_tables_and_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DIDACT_SHARED", "/nowhere")
-    studies = [Study.from_toml(path) for path in sorted(RECIPES.glob("*.toml"))]
+    studies = [DistillationRecipe.from_toml(path) for path in sorted(RECIPES.glob("*.toml"))]
     assert {number for study in studies for number in study.tables} == set(TABLES)
     assert {number for study in studies for number in study.figures} == {3, 4, 5, 6}
-    assert all(Desk(study, Path("unused")).explainer(one.label) for study in studies for one in study.teachers[:1])
+    assert all(
+        DistillationJob(study, RunOptions(Path("unused"))).explainer(one.label)
+        for study in studies
+        for one in study.references[:1]
+    )
 
 
 def test_a_study_measures_teachers_and_learned_explainers(finished: Path) -> None:
-    grades = gather(record_store.read(finished / "records-sst2.parquet"))
+    grades = gather(record_store.read(finished / "sst2" / "records.parquet"))
     kinds = {"occlusion", "abs(occlusion)", "gradient", "abs(gradient)", "random"}
     kinds |= {learned_label("tokens", s, t) for s in ("labelling", "ranking") for t in ("occlusion", "gradient")}
     assert set(grades["log_odds_difference"]) == kinds | {"l2e_words signed_ranking(occlusion)"}
@@ -91,13 +121,27 @@ def test_a_study_measures_teachers_and_learned_explainers(finished: Path) -> Non
     assert (grades["forwards"]["l2e labelling(occlusion)"] == 0).all()
 
 
-def test_a_study_that_was_stopped_explains_nothing_again(finished: Path) -> None:
-    desk = Desk(Study.from_toml(finished / "sst2.toml"), finished / "work", "cpu")
-    before = {path: path.stat().st_mtime_ns for path in (finished / "work" / "parts").rglob("*.parquet")}
-    desk.label("occlusion", "train", 0)
-    assert {path: path.stat().st_mtime_ns for path in (finished / "work" / "parts").rglob("*.parquet")} == before
-    saved = LearnedExplainer.from_pretrained(desk.explainer_path("l2e ranking(occlusion)", 1), device="cpu")
-    assert saved.about.teacher == "occlusion"
+def test_a_study_that_is_given_again_does_nothing(finished: Path) -> None:
+    before = (finished / "sst2" / "records.parquet").read_bytes()
+    again = job(finished / "sst2.toml", finished / "sst2")
+    with metered() as meter:
+        assert run_job(again).complete
+    assert meter.forwards == 0
+    assert (finished / "sst2" / "records.parquet").read_bytes() == before
+    path = again.explainer_path(Network("occlusion", "tokens", "ranking", 1))
+    assert LearnedExplainer.from_pretrained(path, device="cpu").about.reference == "occlusion"
+
+
+def test_records_name_settings_and_examples(finished: Path) -> None:
+    rows = record_store.from_table(record_store.read(finished / "sst2" / "records.parquet"))
+    assert all(row.settings for row in rows)
+    texts = job(finished / "sst2.toml", finished / "sst2").texts["test"]
+    assert {row.example for row in rows} == {one.id or one.fingerprint for one in texts}
+    hashes = {(row.explainer, row.metric): row.settings for row in rows}
+    assert hashes["l2e ranking(occlusion)", "both"] != hashes["l2e ranking(gradient)", "both"]
+    summary = json.loads((finished / "sst2" / "summary.json").read_text())
+    assert "l2e labelling(occlusion)" in summary["speed"]["seconds per text"]
+    assert summary["facts"]["learn/occlusion/tokens/ranking/0"]["texts"] == 8
 
 
 def test_an_encoder_of_its_own_says_which_texts_are_similar(
@@ -105,33 +149,26 @@ def test_an_encoder_of_its_own_says_which_texts_are_similar(
 ) -> None:
     path = tmp_path / "sst2.toml"
     path.write_text('encoder = "$ENCODERS/tiny"\n' + STUDY, encoding="utf-8")
-    desk = Desk(Study.from_toml(path), finished / "work", "cpu")
+    desk = job(path, finished / "sst2")
     with pytest.raises(InputError, match=r"'\$ENCODERS/tiny' names an environment variable that is not set"):
-        desk.grade_teacher("occlusion")
+        desk.grade_reference("occlusion")
     monkeypatch.setenv("ENCODERS", str(tmp_path))
     with pytest.raises(ModelError, match=f"cannot load the encoder '{tmp_path}/tiny'"):
-        desk.grade_teacher("occlusion")
-
-
-@pytest.mark.parametrize("changed", ["limit = 6, seed = 9", "limit = 5, seed = 3"])
-def test_labels_of_other_texts_are_refused(changed: str, finished: Path, tmp_path: Path) -> None:
-    path = tmp_path / "sst2.toml"
-    path.write_text(STUDY.replace("limit = 6, seed = 3", changed), encoding="utf-8")
-    with pytest.raises(MismatchError, match="label the texts again"):
-        Desk(Study.from_toml(path), finished / "work", "cpu").labels("occlusion", "test")
+        desk.grade_reference("occlusion")
 
 
 def test_fidelity_of_a_learned_explainer(finished: Path) -> None:
-    desk = Desk(Study.from_toml(finished / "sst2.toml"), finished / "work", "cpu")
-    explainer = LearnedExplainer.from_pretrained(desk.explainer_path("l2e ranking(occlusion)", 0), device="cpu")
+    desk = job(finished / "sst2.toml", finished / "sst2")
+    path = desk.explainer_path(Network("occlusion", "tokens", "ranking", 0))
+    explainer = LearnedExplainer.from_pretrained(path, device="cpu")
     found = fidelity(desk.model, explainer, desk.labels("occlusion", "test"), training_seconds=10.0)
     assert found.texts == 6
-    assert found.teacher == "occlusion"
+    assert found.reference == "occlusion"
     assert -1 <= found.close["spearman"].mean <= 1
     # The student learnt sizes, so its row is beside the teacher's sizes: the records' row of abs(occlusion).
-    grades = gather(record_store.read(finished / "records-sst2.parquet"))
-    assert found.kept[0].teacher == pytest.approx(grades["log_odds_difference"]["abs(occlusion)"].mean())
-    assert found.speed_up == pytest.approx((found.teacher_seconds or 0) / (found.own_seconds or 1))
+    grades = gather(record_store.read(finished / "sst2" / "records.parquet"))
+    assert found.kept[0].reference == pytest.approx(grades["log_odds_difference"]["abs(occlusion)"].mean())
+    assert found.speed_up == pytest.approx((found.reference_seconds or 0) / (found.own_seconds or 1))
     told = found.markdown()
     assert "6 texts" in told
     assert "| faithfulness kept |" in told
@@ -143,7 +180,7 @@ def test_fidelity_of_a_learned_explainer(finished: Path) -> None:
 def test_tables_show_measured_beside_published(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "l2e", "--table", "9", "--results", str(finished)]) == 0
     shown = capsys.readouterr().out
-    grades = gather(record_store.read(finished / "records-sst2.parquet"))
+    grades = gather(record_store.read(finished / "sst2" / "records.parquet"))
     row = next(line for line in shown.splitlines() if line.startswith("| occlusion | A |"))
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert cells[4] == "4.84 ± 0.86"  # SST-2, paper
@@ -196,8 +233,11 @@ def test_without_results_the_paper_stands_alone(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("tutors = []", "unknown entry 'tutors'"),
-        ("chunk = 3", "model, data, teachers, data.train, data.validation, data.test must be given"),
+        ('kind = "distillation"\ntutors = []', "unknown entry 'tutors'"),
+        (
+            'kind = "distillation"\nchunk = 3',
+            "model, data, references, data.train, data.validation, data.test must be given",
+        ),
         (STUDY.replace("initialisations = 2", 'signals = ["rankin"]'), "unknown signal 'rankin'"),
     ],
 )
@@ -205,7 +245,7 @@ def test_wrong_study_files_are_named(text: str, message: str, tmp_path: Path) ->
     path = tmp_path / "wrong.toml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(FormatError, match=message):
-        Study.from_toml(path)
+        DistillationRecipe.from_toml(path)
 
 
 def explained(scores: tuple[float, ...], *, signed: bool = True) -> Explanation:
@@ -271,8 +311,8 @@ def test_learned_beside_teacher() -> None:
     grades = gather(table)
     assert means(grades)["l2e ranking(lime)"]["x"] == [4.0, 0.0, 6]  # the mean of both seeds on each text
     first, second = versus(grades)
-    assert (first.teacher, first.ratio, first.p) == ("lime", 4.0, 0.03125)  # all six larger: 2 / 2^6
-    assert (second.teacher, second.ratio) == ("abs(lime)", 2.0)
+    assert (first.reference, first.ratio, first.p) == ("lime", 4.0, 0.03125)  # all six larger: 2 / 2^6
+    assert (second.reference, second.ratio) == ("abs(lime)", 2.0)
     assert first.adjusted == 0.0625
 
 
@@ -315,65 +355,62 @@ def test_the_embedded_models_tokens_have_inherited_embeddings() -> None:
 
 def test_labels_of_an_earlier_run_are_taken_and_only_the_missing_ones_made(tmp_path: Path) -> None:
     recipe = tmp_path / "few.toml"
+    recipe.write_text(STUDY.replace("limit = 8", "limit = 4"), encoding="utf-8")
+    few = labelled(recipe, tmp_path / "few")
+    few.finish(complete=False)
     recipe.write_text(STUDY, encoding="utf-8")
-    few = Desk(Study.from_toml(recipe).limited(train=4), tmp_path / "few", "cpu")
-    for split, start in few.chunks("occlusion"):
-        few.label("occlusion", split, start)
-    assert few.gather("occlusion") == {"train": 4, "validation": 4, "test": 6}
-
-    more = Desk(Study.from_toml(recipe), tmp_path / "more", "cpu")
-    more.take(files.read(few.labels_path("occlusion")))
-    assert list(more.missing("occlusion")) == [("train", 4)]  # of 8 texts the first 4 are known
-    more.label("occlusion", "train", 4)
-    assert more.gather("occlusion")["train"] == 8
+    more = labelled(recipe, tmp_path / "more", tmp_path / "few" / "labels.parquet")
+    assert missing(more) == [("train", 4)]  # of 8 texts the first 4 are known
+    assert len(more.labels("occlusion", "train")) == 8
     assert more.labels("occlusion", "train")[:4] == few.labels("occlusion", "train")
 
 
 def test_taken_labels_serve_whichever_split_their_texts_are_in(tmp_path: Path) -> None:
     recipe = tmp_path / "few.toml"
     recipe.write_text(STUDY, encoding="utf-8")
-    study = Study.from_toml(recipe)
-    first = Desk(study, tmp_path / "first", "cpu")
-    for split, start in first.chunks("occlusion"):
-        first.label("occlusion", split, start)
-    first.gather("occlusion")
-    second = Desk(dataclasses.replace(study, data={**study.data, "test": study.data["validation"]}), tmp_path, "cpu")
-    second.take(files.read(first.labels_path("occlusion")))
-    assert not list(second.missing("occlusion"))
-    assert second.gather("occlusion") == {"train": 8, "validation": 4, "test": 4}
+    first = labelled(recipe, tmp_path / "first")
+    first.finish(complete=False)
+    recipe.write_text(STUDY.replace("limit = 6, seed = 3", "limit = 4, seed = 2"), encoding="utf-8")
+    second = labelled(recipe, tmp_path / "second", tmp_path / "first" / "labels.parquet")
+    assert missing(second) == []
     assert second.labels("occlusion", "test") == first.labels("occlusion", "validation")
 
 
 def test_taken_labels_stay_with_their_texts_when_the_order_is_another(tmp_path: Path) -> None:
     recipe = tmp_path / "other.toml"
     recipe.write_text(STUDY, encoding="utf-8")
-    first = Desk(Study.from_toml(recipe), tmp_path / "first", "cpu")
-    for split, start in first.chunks("occlusion"):
-        first.label("occlusion", split, start)
-    first.gather("occlusion")
-    table = files.read(first.labels_path("occlusion")).to_pylist()
-    many = sum(row["split"] == "train" for row in table)
-    turned = [row | {"number": many - 1 - row["number"]} if row["split"] == "train" else row for row in table]
+    first = labelled(recipe, tmp_path / "first")
+    rows = first._gather_rows("occlusion").to_pylist()
+    many = sum(row["split"] == "train" for row in rows)
+    turned = [row | {"number": many - 1 - row["number"]} if row["split"] == "train" else row for row in rows]
     strange = turned[0] | {"text": "0" * 16}  # of a text that is none of these
-
-    second = Desk(Study.from_toml(recipe), tmp_path / "second", "cpu")
-    second.take(pa.Table.from_pylist([*turned, strange], LABELS))
-    assert not list(second.missing("occlusion"))
-    second.gather("occlusion")
+    files.write(tmp_path / "turned.parquet", pa.Table.from_pylist([*turned, strange], LABELS))
+    second = labelled(recipe, tmp_path / "second", tmp_path / "turned.parquet")
+    assert missing(second) == []
     assert second.labels("occlusion", "train") == first.labels("occlusion", "train")
     lost = turned.pop()
-    second.take(pa.Table.from_pylist(turned, LABELS))
-    [(split, start)] = second.missing("occlusion")
-    assert split == lost["split"]
-    [made] = second.label("occlusion", split, start).values()  # the other texts of the chunk are known
-    assert made.example.fingerprint == lost["text"]
+    files.write(tmp_path / "turned.parquet", pa.Table.from_pylist(turned, LABELS))
+    third = labelled(recipe, tmp_path / "third", tmp_path / "turned.parquet")
+    [(place, step)] = third._labelling["occlusion"]
+    assert place[0] == lost["split"]
+    assert third.parts.read(step.key)["text"].to_pylist() == [lost["text"]]  # the other texts of the chunk are known
+
+
+def test_labels_of_another_setting_are_not_taken(tmp_path: Path) -> None:
+    recipe = tmp_path / "first.toml"
+    recipe.write_text(STUDY, encoding="utf-8")
+    labelled(recipe, tmp_path / "first").finish(complete=False)
+    changed = STUDY.replace('method = "occlusion"', 'method = "occlusion", span = 2')
+    recipe.write_text(changed, encoding="utf-8")
+    second = labelled(recipe, tmp_path / "second", tmp_path / "first" / "labels.parquet")
+    assert len(missing(second)) == len(list(second.chunks("occlusion")))
 
 
 def test_some_networks_may_be_trained_otherwise(tmp_path: Path) -> None:
     recipe = tmp_path / "own.toml"
     changes = """
 [[changes]]
-teacher = "occlusion"
+reference = "occlusion"
 training = { epochs = 2 }
 
 [[changes]]
@@ -387,32 +424,31 @@ reading = "words"
 network = { width = 32 }
 """
     recipe.write_text(STUDY + changes, encoding="utf-8")
-    study = Study.from_toml(recipe)
+    study = DistillationRecipe.from_toml(recipe)
     found = {
-        (teacher, signal): (own["network"]["width"], own["training"]["epochs"], own["texts"])
-        for teacher in ("occlusion", "gradient")
+        (reference, signal): (own["network"]["width"], own["training"]["epochs"], own["texts"])
+        for reference in ("occlusion", "gradient")
         for signal in ("labelling", "ranking")
-        for own in [study.settings(teacher, "tokens", signal)]
+        for own in [study.settings(reference, "tokens", signal)]
     }
     assert list(found.values()) == [(8, 2, None), (16, 3, 5), (8, 1, None), (16, 3, 5)]
     assert study.settings("occlusion", "words", "ranking")["network"]["width"] == 32
-    desk = Desk(study, tmp_path / "work", "cpu")
-    for split, start in desk.chunks("occlusion"):
-        desk.label("occlusion", split, start)
-    desk.gather("occlusion")
-    facts = desk.learn("occlusion", "tokens", "ranking", 0)
+    made = labelled(recipe, tmp_path / "work")
+    step = made._learning(Network("occlusion", "tokens", "ranking", 0))
+    made.do(step)
+    facts = made._facts(step)
     assert (facts["epochs"], facts["texts"]) == (3, 5)
     recipe.write_text(STUDY + changes.replace("signal =", "signals ="), encoding="utf-8")
     with pytest.raises(FormatError, match="change 2: unknown key 'signals'"):
-        Study.from_toml(recipe)
+        DistillationRecipe.from_toml(recipe)
     for given, wrong in (
         ('"words"', "reading 'wards'"),
         ('"ranking"', "signal 'wards'"),
-        ('"occlusion"', "teacher 'wards'"),
+        ('"occlusion"', "reference 'wards'"),
     ):
         recipe.write_text(STUDY + changes.replace(given, '"wards"'), encoding="utf-8")
         with pytest.raises(FormatError, match=f"unknown {wrong}"):
-            Study.from_toml(recipe)
+            DistillationRecipe.from_toml(recipe)
 
 
 def test_a_split_may_have_several_sources_and_a_teacher_fewer_texts(tmp_path: Path) -> None:
@@ -424,8 +460,8 @@ def test_a_split_may_have_several_sources_and_a_teacher_fewer_texts(tmp_path: Pa
         ),
         encoding="utf-8",
     )
-    desk = Desk(Study.from_toml(recipe), tmp_path / "work", "cpu")
-    texts = desk.texts("train")
+    desk = job(recipe, tmp_path / "work")
+    texts = desk.texts["train"]
     assert len(texts) == len({one.text for one in texts}) > 8
     assert all(len(one.text.split()) >= 16 for one in texts[8:])
     assert [chunk for chunk in desk.chunks("occlusion") if chunk[0] == "train"] == [("train", 0)]
@@ -444,6 +480,6 @@ def test_lines_are_texts_and_what_is_graded_is_not_learnt_from(tmp_path: Path) -
         f'{{ source = "{tmp_path}/reviews.jsonl", lines = true, words = 3 }}',
     ).replace('{ source = "corpus", limit = 6, seed = 3 }', f'{{ source = "{tmp_path}/graded.jsonl" }}')
     recipe.write_text(study, encoding="utf-8")
-    desk = Desk(Study.from_toml(recipe), tmp_path / "work", "cpu")
-    assert [one.text for one in desk.texts("train")] == ["one two three", "five six seven"]
-    assert [one.text for one in desk.texts("test")] == [row["text"] for row in graded]
+    desk = job(recipe, tmp_path / "work")
+    assert [one.text for one in desk.texts["train"]] == ["one two three", "five six seven"]
+    assert [one.text for one in desk.texts["test"]] == [row["text"] for row in graded]

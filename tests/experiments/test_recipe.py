@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from didact.errors import FormatError, InputError
-from didact.experiments.recipe import Entry, Recipe
+from didact.experiments.engine.toml import Entry
+from didact.experiments.grading.recipe import GradingRecipe
 
 FULL = """
 seeds = [0, 1]
@@ -38,7 +39,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_file_is_read_with_its_name_labels_and_variables(file: Path) -> None:
-    recipe = Recipe.from_toml(file)
+    recipe = GradingRecipe.from_toml(file)
     assert recipe.name == "mine"
     assert recipe.model == {"source": "/somewhere/model", "max_length": 64}
     assert recipe.explainers == (Entry("lime", "lime"), Entry("lime, few", "lime", {"samples": 50}))
@@ -47,18 +48,18 @@ def test_a_file_is_read_with_its_name_labels_and_variables(file: Path) -> None:
 
 
 def test_what_is_written_reads_as_the_same_recipe(file: Path, tmp_path: Path) -> None:
-    recipe = Recipe.from_toml(file)
+    recipe = GradingRecipe.from_toml(file)
     again = tmp_path / "again.toml"
     again.write_text(recipe.to_toml(), encoding="utf-8")
-    assert Recipe.from_toml(again) == recipe
-    again.write_text(Recipe().to_toml(), encoding="utf-8")
-    assert Recipe.from_toml(again) == Recipe()
+    assert GradingRecipe.from_toml(again) == recipe
+    again.write_text(GradingRecipe().to_toml(), encoding="utf-8")
+    assert GradingRecipe.from_toml(again) == GradingRecipe()
 
 
 def test_a_variable_that_is_not_set_is_named(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PLACE")
     with pytest.raises(InputError, match=r"\[model\].*\$PLACE is not set"):
-        Recipe.from_toml(file)
+        GradingRecipe.from_toml(file)
 
 
 @pytest.mark.parametrize(
@@ -80,12 +81,12 @@ def test_a_variable_that_is_not_set_is_named(file: Path, monkeypatch: pytest.Mon
 )
 def test_what_is_wrong_is_named(data: dict[str, Any], message: str) -> None:
     with pytest.raises(FormatError, match=message):
-        Recipe.from_dict(data)
+        GradingRecipe.from_dict(data)
 
 
 def test_files_that_are_missing_or_no_toml_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no recipe"):
-        Recipe.from_toml(tmp_path / "none.toml")
+        GradingRecipe.from_toml(tmp_path / "none.toml")
     (tmp_path / "bad.toml").write_text("a = = b", encoding="utf-8")
     with pytest.raises(FormatError, match="is not TOML"):
-        Recipe.from_toml(tmp_path / "bad.toml")
+        GradingRecipe.from_toml(tmp_path / "bad.toml")

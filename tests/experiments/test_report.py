@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 from didact.errors import FormatError, InputError, ParameterError, UnknownNameError
-from didact.experiments.report import FILES, find_in, write_report
-from didact.experiments.report.formatting import beaten, listed, number
-from didact.experiments.report.sentences import caveats, headlines
+from didact.experiments.grading.report import FILES, find_in, write_report
+from didact.experiments.grading.report.sentences import caveats, headlines
+from didact.experiments.grading.report.tables import beaten
+from didact.experiments.report.formatting import listed, number
 from didact.render.style import stylesheet
 from didact.store import records
 from tests.experiments.synthetic import (
@@ -87,7 +88,7 @@ def test_the_answer_comes_first(run: Path) -> None:
     assert told[0].startswith("Trust lime and integrated_gradients first")
     assert "on 3 of 4 quality metrics (1 of them can be gamed here" in told[0]
     assert re.search(r"Faithfulness: lime leads on comprehensiveness with 0\.5\d+ \[0\.\d+, 0\.\d+\] \(n = 40", told[1])
-    assert told[1].endswith("integrated_gradients cannot be told from it.")
+    assert told[1].endswith("integrated_gradients cannot be distinguished from it.")
     assert told[2] == (
         "Cheapest of the best group on comprehensiveness: integrated_gradients, 100 ms per text (lime: 800 ms)."
     )
@@ -138,7 +139,7 @@ def test_the_panel_names_what_is_gamed_and_what_fails_its_nulls(tmp_path: Path) 
 
 
 def test_a_metric_that_trivial_wins_can_be_gamed(run: Path) -> None:
-    verdicts = {verdict.yardstick.label: verdict for verdict in find_in(run).verdicts}
+    verdicts = {verdict.metric.label: verdict for verdict in find_in(run).verdicts}
     assert "trivial" in verdicts["steadiness"].gamed_by
     assert "this metric can be gamed here" in verdicts["steadiness"].sentences[0]
     assert verdicts["comprehensiveness"].gamed_by == ()
@@ -334,19 +335,19 @@ def test_timings_join_the_table(tmp_path: Path) -> None:
     timings += [record("lime", "memory", f"e{at}", 5e8) for at in range(4)]
     records.write(folder / "timings.parquet", records.to_table(timings))
     findings = find_in(folder)
-    cells = {column.yardstick.label: column.cells["lime"].mean for column in findings.summary.columns}
+    cells = {column.metric.label: column.cells["lime"].mean for column in findings.summary.columns}
     assert cells["seconds"] == 0.25
     assert cells["memory"] == 5e8
     write_report(folder)
     assert "| lime | 0.250 \\[0.250, 0.250\\] | 500.0M" in read(folder, "report.md").replace("**", "")
-    assert [verdict.yardstick.label for verdict in findings.verdicts] == ["comprehensiveness"]
+    assert [verdict.metric.label for verdict in findings.verdicts] == ["comprehensiveness"]
 
 
 def test_the_chart_takes_the_asked_metric(run: Path) -> None:
     assert find_in(run).quality is not None
     asked = find_in(run, metric="deletion_area")
     assert asked.quality is not None
-    assert asked.quality.yardstick.label == "deletion_area"
+    assert asked.quality.metric.label == "deletion_area"
     with pytest.raises(UnknownNameError, match=r"unknown metric 'deletion' .did you mean deletion_area"):
         find_in(run, metric="deletion")
     with pytest.raises(UnknownNameError, match="top_k_agreement"):

@@ -15,16 +15,19 @@ import pytest
 
 from didact.data.load import load_data
 from didact.errors import CapabilityError, InputError, ParameterError
-from didact.experiments.prepare import Experiment, prepare
-from didact.experiments.recipe import Recipe
-from didact.experiments.runner import run
+from didact.experiments.engine.run import run_job
+from didact.experiments.engine.steps import RunOptions
+from didact.experiments.grading.job import GradingJob
+from didact.experiments.grading.prepare import GradingExperiment, prepare
+from didact.experiments.grading.recipe import GradingRecipe
+from didact.experiments.report import write_report
 from didact.meter import metered
 from didact.models.load import load_model
 from didact.store import explanations as explanation_store
 from didact.store import records as record_store
 from didact.testing.tiny import keyword_predict, tiny_model
 
-RECIPE = Recipe.from_dict(
+RECIPE = GradingRecipe.from_dict(
     {
         "name": "small",
         "data": {"source": "corpus", "limit": 6},
@@ -36,13 +39,17 @@ RECIPE = Recipe.from_dict(
 )
 
 
+def run(experiment: GradingExperiment, out: Path, *, store: Path | None = None, command: str = "") -> Path:
+    return run_job(GradingJob(experiment, RunOptions(out, store, command=command))).folder
+
+
 @pytest.fixture(scope="module")
-def experiment() -> Experiment:
+def experiment() -> GradingExperiment:
     return prepare(RECIPE, model=load_model(tiny_model("bert")))
 
 
 @pytest.fixture(scope="module")
-def folder(experiment: Experiment, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(experiment: GradingExperiment, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run(experiment, tmp_path_factory.mktemp("run"), command="test")
 
 
@@ -82,7 +89,7 @@ def test_broken_copies_are_graded_beside_real_explanations(folder: Path) -> None
     }
 
 
-def test_all_explanations_and_where_they_came_from_are_kept(folder: Path, experiment: Experiment) -> None:
+def test_all_explanations_and_where_they_came_from_are_kept(folder: Path, experiment: GradingExperiment) -> None:
     table = explanation_store.read(folder / "explanations.parquet")
     assert table.num_rows == 6 * 6
     found = explanation_store.from_table(table.filter(pc.equal(table["explainer"], "few")))
@@ -92,10 +99,10 @@ def test_all_explanations_and_where_they_came_from_are_kept(folder: Path, experi
     assert manifest["model"]["fingerprint"] == experiment.model.fingerprint()
     assert manifest["explainers"]["few"]["parameters"]["samples"] == 30
     assert manifest["data"]["examples"] == 6
-    assert Recipe.from_toml(folder / "recipe.toml") == RECIPE
+    assert GradingRecipe.from_toml(folder / "recipe.toml") == RECIPE
 
 
-def test_what_is_stored_is_not_computed_again(folder: Path, experiment: Experiment, tmp_path: Path) -> None:
+def test_what_is_stored_is_not_computed_again(folder: Path, experiment: GradingExperiment, tmp_path: Path) -> None:
     with metered() as meter:
         again = run(experiment, tmp_path, store=folder / "parts", command="test")
     assert meter.forwards == 0
@@ -103,15 +110,19 @@ def test_what_is_stored_is_not_computed_again(folder: Path, experiment: Experime
         assert (again / f"{name}.parquet").read_bytes() == (folder / f"{name}.parquet").read_bytes()
 
 
-def test_another_explainer_costs_its_own_evaluations_only(folder: Path, experiment: Experiment, tmp_path: Path) -> None:
-    recipe = Recipe.from_dict({**RECIPE.to_dict(), "explainers": ["occlusion", "attention"], "metrics": ["forwards"]})
+def test_another_explainer_costs_its_own_evaluations_only(
+    folder: Path, experiment: GradingExperiment, tmp_path: Path
+) -> None:
+    recipe = GradingRecipe.from_dict(
+        {**RECIPE.to_dict(), "explainers": ["occlusion", "attention"], "metrics": ["forwards"]}
+    )
     more = prepare(recipe, model=experiment.model)
     with metered() as meter:
         run(more, tmp_path, store=folder / "parts")
     assert meter.forwards == 2 * 6  # attention: the prediction and the observed pass of each text
 
 
-def test_another_model_or_text_shares_nothing(folder: Path, experiment: Experiment, tmp_path: Path) -> None:
+def test_another_model_or_text_shares_nothing(folder: Path, experiment: GradingExperiment, tmp_path: Path) -> None:
     other = prepare(RECIPE, model=load_model(tiny_model("bert", seed=1)))
     with metered() as meter:
         run(other, tmp_path / "model", store=folder / "parts")
@@ -132,9 +143,9 @@ def test_what_cannot_be_run_is_refused_before_any_work() -> None:
         ({"explainers": [{"method": "lime", "sampels": 3}]}, ParameterError, "did you mean samples"),
     ):
         with pytest.raises(error, match=message):
-            prepare(Recipe.from_dict({"metrics": ["forwards"], **changes}), model=model, data=plain)
+            prepare(GradingRecipe.from_dict({"metrics": ["forwards"], **changes}), model=model, data=plain)
     box = load_model(keyword_predict)
-    attention = Recipe.from_dict({"explainers": ["attention"], "metrics": ["forwards"]})
+    attention = GradingRecipe.from_dict({"explainers": ["attention"], "metrics": ["forwards"]})
     with pytest.raises(CapabilityError, match="attention needs a model"):
         prepare(attention, model=box, data=plain)
 
@@ -154,7 +165,7 @@ def test_a_run_killed_three_times_gives_the_same_bytes(tmp_path: Path) -> None:
     recipe = tmp_path / "killed.toml"
     recipe.write_text(KILLED, encoding="utf-8")
     threads = {**os.environ, "OMP_NUM_THREADS": "1"}  # sums depend on how many there are; here there is one
-    whole = run(prepare(Recipe.from_toml(recipe)), tmp_path / "whole")
+    whole = run(prepare(GradingRecipe.from_toml(recipe)), tmp_path / "whole")
     total = len(list((whole / "parts").rglob("*.parquet")))
     folder = tmp_path / "broken"
     command = [sys.executable, "-m", "didact", "run", str(recipe), "--out", str(folder)]
@@ -166,5 +177,25 @@ def test_a_run_killed_three_times_gives_the_same_bytes(tmp_path: Path) -> None:
         errors = child.communicate()[1]
         assert child.returncode == -signal.SIGKILL, errors.decode()
         assert not (folder / "records.parquet").exists()
-    run(prepare(Recipe.from_toml(recipe)), folder)
+    run(prepare(GradingRecipe.from_toml(recipe)), folder)
     assert (folder / "records.parquet").read_bytes() == (whole / "records.parquet").read_bytes()
+
+
+def test_a_run_that_is_out_of_time_reports_what_is_graded_on_all_examples(
+    experiment: GradingExperiment, tmp_path: Path
+) -> None:
+    job = GradingJob(experiment, RunOptions(tmp_path))
+    job.begin()
+    done = []
+    for planned in job.rounds():
+        for step in planned.steps:
+            job.do(step)
+            done.append(step)
+    lost = next(step for step in done if step.name.startswith("grade/comprehensiveness/occlusion/0/whole"))
+    (job.parts.root / lost.key[:2] / f"{lost.key}.parquet").unlink()
+    job.finish(complete=False)
+    rows = record_store.from_table(record_store.read(tmp_path / "records.parquet"))
+    graded = {(row.explainer, row.metric) for row in rows if not row.null}
+    assert ("occlusion", "comprehensiveness") not in graded
+    assert {("occlusion", "rationale_auc"), ("few", "comprehensiveness")} <= graded
+    assert any(path.name == "report.html" for path in write_report(tmp_path))

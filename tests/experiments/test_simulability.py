@@ -17,12 +17,19 @@ from didact.cli import main
 from didact.data.corpus import generate
 from didact.data.dataset import Dataset
 from didact.errors import DidactError, FormatError, InputError, ParameterError
+from didact.experiments.engine.run import run_job
+from didact.experiments.engine.steps import RunOptions
+from didact.experiments.grading.recipe import GradingRecipe
 from didact.experiments.papers import simulability
-from didact.experiments.simulability import outcomes, prepare, runner
+from didact.experiments.simulability import prepare
 from didact.experiments.simulability.findings import find
-from didact.experiments.simulability.recipe import Recipe
+from didact.experiments.simulability.job import SimulabilityJob
+from didact.experiments.simulability.recipe import SimulabilityRecipe
+from didact.experiments.simulability.records import from_records, to_records
 from didact.experiments.simulability.report import markdown, page, picture, plain, write
 from didact.simulation.simulability import NONE, Failure, Setting, Simulation
+from didact.store import records as record_store
+from didact.store.outcomes import OutcomeStore
 from didact.store.parts import Parts
 from didact.students.base import CHANNELS, STUDENTS, StudentOutcome
 from didact.testing.tiny import tiny_model
@@ -63,14 +70,18 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def carried_out(recipe: Mapping[str, Any], folder: Path) -> Path:
-    return runner.run(
-        prepare.prepare(Recipe.from_dict(recipe)), runner.RunOptions(folder, device="cpu", command="a test")
+    return run(
+        prepare.prepare(SimulabilityRecipe.from_dict(recipe)), RunOptions(folder, device="cpu", command="a test")
     )
+
+
+def run(experiment: prepare.SimulabilityExperiment, options: RunOptions) -> Path:
+    return run_job(SimulabilityJob(experiment, options)).folder
 
 
 def test_every_recipe_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DIDACT_SHARED", "/nowhere")
-    recipes = {path.stem: Recipe.from_toml(path) for path in sorted(RECIPES.glob("*.toml"))}
+    recipes = {path.stem: SimulabilityRecipe.from_toml(path) for path in sorted(RECIPES.glob("*.toml"))}
     measured = {number for recipe in recipes.values() for number in recipe.tables}
     assert measured == set(simulability.TABLES) - {7}
     assert all(table.recipe in recipes for table in simulability.TABLES.values() if table.recipe)
@@ -83,10 +94,12 @@ def test_every_recipe_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_recipe_reads_as_it_was_written(tmp_path: Path) -> None:
-    recipe = Recipe.from_dict(SMALL | {"hints": [{"share": 0.2}, {"kind": "dense", "bits": 2}], "noise": [0.0, 0.5]})
+    recipe = SimulabilityRecipe.from_dict(
+        SMALL | {"hints": [{"share": 0.2}, {"kind": "dense", "bits": 2}], "noise": [0.0, 0.5]}
+    )
     path = tmp_path / "again.toml"
     path.write_text(recipe.to_toml(), encoding="utf-8")
-    assert Recipe.from_toml(path) == recipe
+    assert SimulabilityRecipe.from_toml(path) == recipe
     assert [one.label for one in recipe.hints] == ["20 %", "2 bits"]
 
 
@@ -109,7 +122,7 @@ def test_a_recipe_reads_as_it_was_written(tmp_path: Path) -> None:
 )
 def test_what_is_wrong_in_a_recipe_is_named(change: dict[str, Any], told: str) -> None:
     with pytest.raises(FormatError, match=told.replace("$", r"\$")):
-        Recipe.from_dict(SMALL | change)
+        SimulabilityRecipe.from_dict(SMALL | change)
 
 
 def test_kinds_of_recipes_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -118,11 +131,9 @@ def test_kinds_of_recipes_are_told_apart(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["run", str(path)]) == 2
     assert "unknown kind 'cooking'" in capsys.readouterr().err
     with pytest.raises(FormatError, match="kind = 'simulability'"):
-        Recipe.from_toml(path)
-    from didact.experiments.recipe import Recipe as Grading
-
+        SimulabilityRecipe.from_toml(path)
     with pytest.raises(FormatError, match="no recipe of grading"):
-        Grading.from_toml(path)
+        GradingRecipe.from_toml(path)
 
 
 def test_a_run_writes_all_that_a_report_needs(finished: Path) -> None:
@@ -146,7 +157,7 @@ def test_lessons_are_the_models_answers_and_no_text_of_the_exam_is_taught() -> N
         Example(one.text, label="positive" if one.label == "negative" else "negative") for one in texts
     )  # gold labels turned round change nothing
     data, exam = Dataset("list", "all", wrong, ("negative", "positive")), Dataset("list", "exam", wrong[:5])
-    given = prepare.prepare(Recipe.from_dict(SMALL | {"explainers": ["occlusion"]}), data=data, exam=exam)
+    given = prepare.prepare(SimulabilityRecipe.from_dict(SMALL | {"explainers": ["occlusion"]}), data=data, exam=exam)
     asked = {one.example.fingerprint for one in given.exam}
     assert not asked & {one.example.fingerprint for one in given.pool}
     assert given.model is not None
@@ -156,7 +167,9 @@ def test_lessons_are_the_models_answers_and_no_text_of_the_exam_is_taught() -> N
 
 def test_an_exam_that_is_not_given_is_cut_from_the_data() -> None:
     data = Dataset("list", "all", tuple({one.text: one for one in generate(60)}.values()), ("negative", "positive"))
-    given = prepare.prepare(Recipe.from_dict({k: v for k, v in SMALL.items() if k not in ("data", "exam")}), data=data)
+    given = prepare.prepare(
+        SimulabilityRecipe.from_dict({k: v for k, v in SMALL.items() if k not in ("data", "exam")}), data=data
+    )
     assert len(given.exam) == len(data) // 3
     assert len(given.pool) + len(given.exam) == len(data)
 
@@ -167,7 +180,7 @@ def test_a_run_that_is_given_again_teaches_nobody(finished: Path, tmp_path: Path
     Tally.calls.clear()
     carried_out(SMALL, folder)
     assert Tally.calls == []
-    assert (folder / "students.parquet").read_bytes() == (finished / "students.parquet").read_bytes()
+    assert (folder / "records.parquet").read_bytes() == (finished / "records.parquet").read_bytes()
     carried_out(SMALL | {"explainers": ["gradient_x_input", "human", "gradient_norm"]}, folder)
     assert sum(count for count, _ in Tally.calls) == 2 * 2 * 3  # sizes, channels and subsets of the new explainer
 
@@ -193,16 +206,23 @@ def test_formats_and_noise_make_arms_and_curves(tmp_path: Path) -> None:
     curves = {curve.explainer: curve for curve in found.noise}
     assert [level.at for level in curves["human, set"].levels] == [0.0, 0.5, 1.0]
     assert "correlation of noise" in " ".join(found.sentences)
-    assert "no controls were taught" in " ".join(found.sentences)
+    assert "there are no controls" in " ".join(found.sentences)
     for drawn in (page(found), markdown(found)):
         assert "noise" in drawn
 
 
 def test_a_run_that_is_out_of_time_reports_what_there_is(tmp_path: Path) -> None:
     turns = iter([False, False])
+
+    class Late(RunOptions):
+        """Options whose time is up after two groups of students."""
+
+        def is_late(self) -> bool:
+            return next(turns, True)
+
     change = {"noise": [0.0, 0.5], "metrics": [], "group": 4, "explainers": ["human"]}
-    hall = runner.RunOptions(tmp_path / "late", device="cpu", enough=lambda: next(turns, True))
-    found = find(runner.run(prepare.prepare(Recipe.from_dict(SMALL | change)), hall))
+    given = prepare.prepare(SimulabilityRecipe.from_dict(SMALL | change))
+    found = find(run(given, Late(tmp_path / "late", device="cpu")))
     assert sum(np.isfinite(matrix).all(axis=1).sum() for matrix in found.simulation.scores[SETTING].values()) == 8
     for text in (page(found), markdown(found), json.dumps(plain(found), allow_nan=False)):
         assert "human, noise 0" in text
@@ -212,14 +232,14 @@ def test_a_run_that_is_out_of_time_reports_what_there_is(tmp_path: Path) -> None
 
 def test_people_teach_labels_and_tell_rationales(tmp_path: Path) -> None:
     recipe = {key: value for key, value in SMALL.items() if key not in ("explainers", "metrics")} | {"teacher": "human"}
-    experiment = prepare.prepare(Recipe.from_dict(recipe))
+    experiment = prepare.prepare(SimulabilityRecipe.from_dict(recipe))
     assert experiment.model is None
     for lesson, hint in zip(experiment.pool, experiment.marked, strict=True):
         assert experiment.labels[int(lesson.answer)] == lesson.example.label  # type: ignore[arg-type]
         told = [span for span, weight in zip(hint.spans, hint.weights, strict=True) if weight > 0]
         assert lesson.example.rationale is not None
         assert all(any(a.start < b.end and b.start < a.end for b in lesson.example.rationale) for a in told)
-    found = find(runner.run(experiment, runner.RunOptions(tmp_path / "people", device="cpu")))
+    found = find(run(experiment, RunOptions(tmp_path / "people", device="cpu")))
     assert "human" in found.simulation.methods
     assert found.manifest["teacher"]["name"] == "human"
     with pytest.raises(InputError, match="no human rationale"):
@@ -238,7 +258,7 @@ def test_questions_are_taught_with_links(tmp_path: Path) -> None:
     for name, some in (("train", rows[:14]), ("dev", rows[12:])):
         path = tmp_path / f"{name}.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in some), encoding="utf-8")
-    recipe = Recipe.from_dict(
+    recipe = SimulabilityRecipe.from_dict(
         {
             "teacher": "human",
             "task": "span",
@@ -253,7 +273,7 @@ def test_questions_are_taught_with_links(tmp_path: Path) -> None:
     )
     experiment = prepare.prepare(recipe)
     assert len(experiment.pool) == 12  # two passages are in the exam
-    found = find(runner.run(experiment, runner.RunOptions(tmp_path / "run", device="cpu")))
+    found = find(run(experiment, RunOptions(tmp_path / "run", device="cpu")))
     assert found.verdict.metric == "f1"
     assert {one.method for one in found.verdict.gains} == {NONE, "human", "random"}
 
@@ -279,7 +299,7 @@ def test_the_report_has_every_form(finished: Path, tmp_path: Path) -> None:
 
 
 def test_what_students_answered_survives_the_disk(tmp_path: Path) -> None:
-    memory = outcomes.OutcomeStore(Parts(tmp_path / "parts"))
+    memory = OutcomeStore(Parts(tmp_path / "parts"), StudentOutcome)
     assert memory.get("ab" * 8) is None
     spans = StudentOutcome(np.array([[1, 4], [-1, -1]]), None, {"loss": 0.5})
     memory.put("ab" * 8, spans)
@@ -305,8 +325,18 @@ def test_simulations_survive_the_disk(tmp_path: Path) -> None:
         scores,
         np.array([1.0, 2.0]),
     )
-    outcomes.write(tmp_path / "students.parquet", given)
-    again = outcomes.read(tmp_path / "students.parquet")
+    record_store.write(tmp_path / "records.parquet", to_records(given, {}, ["x", "y"]))
+    table = record_store.read(tmp_path / "records.parquet")
+    rows = record_store.from_table(table)
+    assert {(row.explainer, row.channel) for row in rows} == {
+        ("teacher", ""),
+        ("none", ""),
+        ("lime", "b"),
+        ("lime", "c"),
+    }
+    assert {row.example for row in rows} == {"x", "y"}
+    assert all(row.settings for row in rows)
+    again = from_records(table)
     assert (again.failures, again.controls, again.metric) == (given.failures, given.controls, given.metric)
     assert again.truth is not None
     assert again.truth.tolist() == [1.0, 2.0]
@@ -321,7 +351,7 @@ def test_folders_that_are_no_simulations_are_named(tmp_path: Path, finished: Pat
         find(tmp_path)
     folder = tmp_path / "half"
     shutil.copytree(finished, folder)
-    (folder / "students.parquet").unlink()
+    (folder / "records.parquet").unlink()
     with pytest.raises(InputError, match="not finished"):
         find(folder)
 
@@ -344,8 +374,8 @@ def test_tables_put_measured_beside_published(finished: Path, capsys: pytest.Cap
     assert "| gradient_x_input |" in six
     assert "random (control)" in six
     assert "up to 7 points" in six
-    assert "minilm, attention, 500 lessons" in five
-    assert "bilstm_attention, attention, 500 lessons" in six
+    assert "minilm, attention, 500 training texts" in five
+    assert "bilstm_attention, attention, 500 training texts" in six
     assert "minilm, attention" not in six
     assert "ridge" not in five + six
     assert "Not measured yet: didact run recipes/simulability/movies.toml" in simulability.table(3, [])
@@ -411,7 +441,7 @@ def test_one_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     again = tmp_path / "again"
     assert main(["run", str(folder / "recipe.toml"), "--out", str(again), "--store", str(folder / "parts")]) == 0
     assert Tally.calls == []
-    assert (again / "students.parquet").read_bytes() == (folder / "students.parquet").read_bytes()
+    assert (again / "records.parquet").read_bytes() == (folder / "records.parquet").read_bytes()
     capsys.readouterr()
     assert main(["report", str(again), "--format", "md"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == str(again / "report.md")

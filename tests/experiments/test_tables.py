@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from didact.experiments.tables import Column, ExplainerInfo, MetricInfo, Summary, gather, summarise
+from didact.experiments.grading.summary import Column, ExplainerInfo, MetricInfo, Summary, gather, summarise
 from didact.store.records import to_table
 from didact.types import Record
 from tests.experiments.synthetic import METHODS, record, typical_records
@@ -19,12 +19,12 @@ def rows(explainer: str, values: Sequence[float], metric: str = "m", **more: obj
     return [record(explainer, metric, f"e{at}", value, **more) for at, value in enumerate(values)]
 
 
-def summary(records: Sequence[Record], yardsticks: Sequence[MetricInfo] = UP) -> Summary:
-    return summarise(gather(to_table(records), SUBJECTS, yardsticks))
+def summary(records: Sequence[Record], metrics: Sequence[MetricInfo] = UP) -> Summary:
+    return summarise(gather(to_table(records), SUBJECTS, metrics))
 
 
-def only(records: Sequence[Record], yardsticks: Sequence[MetricInfo] = UP) -> Column:
-    (column,) = summary(records, yardsticks).columns
+def only(records: Sequence[Record], metrics: Sequence[MetricInfo] = UP) -> Column:
+    (column,) = summary(records, metrics).columns
     return column
 
 
@@ -80,13 +80,13 @@ def test_a_control_never_wins() -> None:
 
 
 def test_rankings_of_metrics_are_compared() -> None:
-    subjects = [ExplainerInfo(name, name) for name in "abcd"]
-    yardsticks = [MetricInfo("up", "up", "faithfulness"), MetricInfo("down", "down", "faithfulness", False)]
+    explainers = [ExplainerInfo(name, name) for name in "abcd"]
+    metrics = [MetricInfo("up", "up", "faithfulness"), MetricInfo("down", "down", "faithfulness", False)]
     records = []
     for metric, values in (("up", (4, 3, 2, 1)), ("down", (1, 2, 4, 3))):
         for name, value in zip("abcd", values, strict=True):
             records += rows(name, [value, value], metric=metric)
-    found = summarise(gather(to_table(records), subjects, yardsticks))
+    found = summarise(gather(to_table(records), explainers, metrics))
     # Orders abcd and abdc: five of six pairs the same way round, (5 - 1) / 6.
     assert found.tau_labels == ("up", "down")
     assert found.taus[0, 1] == pytest.approx(4 / 6)
@@ -96,11 +96,11 @@ def test_rankings_of_metrics_are_compared() -> None:
 def test_the_order_of_records_does_not_matter() -> None:
     records = typical_records(examples=7)
     shuffled = [records[at] for at in np.random.default_rng(1).permutation(len(records))]
-    subjects = [ExplainerInfo(name, name) for name in METHODS]
-    yardsticks = [MetricInfo("comprehensiveness", "comprehensiveness", "faithfulness")]
-    first, second = (gather(to_table(each), subjects, yardsticks) for each in (records, shuffled))
+    explainers = [ExplainerInfo(name, name) for name in METHODS]
+    metrics = [MetricInfo("comprehensiveness", "comprehensiveness", "faithfulness")]
+    first, second = (gather(to_table(each), explainers, metrics) for each in (records, shuffled))
     assert first.examples == second.examples
-    assert first.yardsticks == second.yardsticks
+    assert first.metrics == second.metrics
     for null in ("", "shuffle", "labels"):
         np.testing.assert_allclose(first.values[null], second.values[null], rtol=1e-12)
     for label, (names, values) in first.parts.items():
@@ -123,6 +123,6 @@ def test_nulls_and_parts_stay_out_of_the_values() -> None:
 
 def test_labels_that_the_manifest_does_not_know_are_kept_without_a_direction() -> None:
     found = only([*rows("new", [0.1, 0.2], metric="other")])
-    assert found.yardstick.label == "other"
+    assert found.metric.label == "other"
     assert found.best is None
     assert found.cells["new"].n == 2

@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import pipeline
 
-from didact.errors import InputError, ModelError, TargetError
+from didact.errors import InputError, ModelError, ParameterError, TargetError
 from didact.models.load import load_model
 from didact.models.outputs import resolve_target
 from didact.testing.tiny import TEXTS, keyword_predict, tiny_model
@@ -106,9 +106,9 @@ def test_a_pipeline_of_another_task() -> None:
 
 def test_cuda_asked_for_and_absent(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)  # also where there is a GPU
-    with pytest.raises(ModelError, match="no CUDA device is available here; use device='cpu'"):
+    with pytest.raises(ParameterError, match="no CUDA device is available here; use device='cpu'"):
         load_model(directory, device="cuda")
-    with pytest.raises(ModelError, match="unknown device 'gpu'"):
+    with pytest.raises(ParameterError, match="unknown device 'gpu'"):
         load_model(directory, device="gpu")
 
 

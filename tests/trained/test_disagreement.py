@@ -1,4 +1,4 @@
-"""Doubt: calibrated on texts apart, kept with the explainer, and what a fallback goes by."""
+"""Expected disagreement: calibrated on texts apart, saved with the explainer, and what a fallback is decided by."""
 
 import dataclasses
 from pathlib import Path
@@ -14,9 +14,10 @@ from didact.protocols import Model
 from didact.testing.tiny import keyword_predict
 from didact.trained.disagreement import FEATURES, DisagreementEstimate, _ridge, features, fit_disagreement
 from didact.trained.explainer import LearnedExplainer
+from didact.trained.fallback import FallbackExplainer
 from didact.trained.metadata import ExplainerMetadata
 from didact.trained.shapes.scorer import Scorer, ScorerConfig
-from didact.trained.signals.distil import Ranking
+from didact.trained.signals.ranking import Ranking
 from didact.types import Example, Floats, Prediction
 
 MANY = len(FEATURES)
@@ -30,16 +31,16 @@ def drawn(seed: int, count: int, noise: float = 0.1) -> tuple[Floats, Floats]:
     return rows, 0.8 + 0.3 * rows[:, 0] - 0.2 * rows[:, 1] + noise * rng.normal(size=count)
 
 
-def test_doubt_is_the_disagreement_to_be_expected() -> None:
-    doubt = fit_disagreement(*drawn(0, 100), *drawn(1, 100))
-    report = doubt.report
+def test_the_estimate_is_the_disagreement_to_be_expected() -> None:
+    estimate = fit_disagreement(*drawn(0, 100), *drawn(1, 100))
+    report = estimate.report
     assert report["texts"] == 100
     assert report["rank correlation"] > 0.9
     for number in range(1, 5):
         assert abs(report[f"bin {number} predicted"] - report[f"bin {number} observed"]) < 0.1
     assert report["bin 4 observed"] > report["bin 1 observed"] + 0.5
     rows, errors = drawn(2, 200)
-    above = doubt(rows) > doubt.threshold
+    above = estimate(rows) > estimate.threshold
     assert 0.04 < above.mean() < 0.2  # of other texts nearly a tenth as well
     assert errors[above].mean() > errors[~above].mean() + 0.3
 
@@ -47,16 +48,16 @@ def test_doubt_is_the_disagreement_to_be_expected() -> None:
 def test_the_threshold_leaves_the_stated_share_above() -> None:
     checked = drawn(1, 100)
     for share in (0.1, 0.25):
-        doubt = fit_disagreement(*drawn(0, 100), *checked, share=share)
-        assert (doubt(checked[0]) > doubt.threshold).mean() == pytest.approx(share)
+        estimate = fit_disagreement(*drawn(0, 100), *checked, share=share)
+        assert (estimate(checked[0]) > estimate.threshold).mean() == pytest.approx(share)
 
 
-def test_noise_gives_doubt_near_the_mean() -> None:
+def test_noise_gives_estimates_near_the_mean() -> None:
     rng = np.random.default_rng(0)
     rows, errors = rng.normal(size=(60, MANY)), 0.5 + 0.2 * rng.normal(size=60)
-    doubts = fit_disagreement(rows, errors, *drawn(1, 20))(rows)
-    assert abs(doubts - errors.mean()).max() < 0.15
-    assert doubts.std() < 0.25 * errors.std()
+    expected = fit_disagreement(rows, errors, *drawn(1, 20))(rows)
+    assert abs(expected - errors.mean()).max() < 0.15
+    assert expected.std() < 0.25 * errors.std()
 
 
 def test_predictions_for_left_out_texts_are_those_of_a_fit_without_them() -> None:
@@ -80,17 +81,17 @@ def test_texts_without_a_measurable_disagreement_are_left_out() -> None:
 def test_too_little_to_go_by_is_told() -> None:
     with pytest.raises(InputError, match="at least 8 texts to learn from and 8 to check it on, got 40 and 5"):
         fit_disagreement(*drawn(0, 40), *drawn(1, 5))
-    with pytest.raises(ParameterError, match="share of doubtful texts"):
+    with pytest.raises(ParameterError, match="share of texts above the threshold"):
         fit_disagreement(*drawn(0, 40), *drawn(1, 40), share=1.0)
 
 
 def test_plain_values_and_back() -> None:
-    doubt = fit_disagreement(*drawn(0, 40), *drawn(1, 40))
-    assert DisagreementEstimate.from_dict(doubt.to_dict()) == doubt
+    estimate = fit_disagreement(*drawn(0, 40), *drawn(1, 40))
+    assert DisagreementEstimate.from_dict(estimate.to_dict()) == estimate
     with pytest.raises(FormatError, match="other features"):
-        DisagreementEstimate.from_dict({**doubt.to_dict(), "features": ["length"]})
-    with pytest.raises(FormatError, match="not a doubt"):
-        DisagreementEstimate.from_dict({name: value for name, value in doubt.to_dict().items() if name != "centre"})
+        DisagreementEstimate.from_dict({**estimate.to_dict(), "features": ["length"]})
+    with pytest.raises(FormatError, match="not an estimate of disagreement"):
+        DisagreementEstimate.from_dict({name: value for name, value in estimate.to_dict().items() if name != "centre"})
 
 
 def test_features_of_a_text() -> None:
@@ -119,52 +120,52 @@ def model() -> Model:
     return load_model(keyword_predict, labels=("negative", "positive"))
 
 
-def doubting(model: Model, **changes: Any) -> LearnedExplainer:
-    """An untrained explainer whose doubt grows with the length."""
+def with_estimate(model: Model, **changes: Any) -> LearnedExplainer:
+    """An untrained explainer whose expected disagreement grows with the length."""
     weights = tuple(float(name == "length") for name in FEATURES)
-    doubt = DisagreementEstimate((0.0,) * MANY, (1.0,) * MANY, weights, 0.0, threshold=float(np.log(4.5)))
+    estimate = DisagreementEstimate((0.0,) * MANY, (1.0,) * MANY, weights, 0.0, threshold=float(np.log(4.5)))
     units = model.units([Example(text) for text in TEXTS])
     shape = Scorer.for_texts(units, ScorerConfig(labels=model.labels, width=8, blocks=1))
     return LearnedExplainer(
-        shape, Ranking(), dataclasses.replace(ExplainerMetadata.of(model, doubt=doubt.to_dict()), **changes)
+        shape, Ranking(), dataclasses.replace(ExplainerMetadata.of(model, disagreement=estimate.to_dict()), **changes)
     )
 
 
 def test_doubtful_texts_go_to_the_fallback(model: Model) -> None:
-    explainer = doubting(model)
+    explainer = with_estimate(model)
     plain = explainer.explain(model, TEXTS)
     # ln(1 + words), at most 2: 5, 3, 2 and 7 words
-    assert [one.details["doubt"] for one in plain] == pytest.approx([np.log(6), np.log(4), np.log(3), 2.0])
-    found = explainer.explain(model, TEXTS, fallback=Occlusion())
+    assert [one.details["disagreement"] for one in plain] == pytest.approx([np.log(6), np.log(4), np.log(3), 2.0])
+    found = FallbackExplainer(explainer, Occlusion()).explain(model, TEXTS)
     assert [one.method for one in found] == ["occlusion", "l2e", "l2e", "occlusion"]
     slow = Occlusion().explain(model, TEXTS)
     assert (found[0].scores, found[3].scores) == (slow[0].scores, slow[3].scores)
-    assert [one.details["doubt"] for one in found] == [one.details["doubt"] for one in plain]
+    assert [one.details["disagreement"] for one in found] == [one.details["disagreement"] for one in plain]
     assert found[0].cost.forwards == slow[0].cost.forwards + plain[0].cost.forwards
     assert [one.scores for one in found[1:3]] == [one.scores for one in plain[1:3]]
 
 
 def test_the_threshold_can_be_moved(model: Model) -> None:
-    explainer = doubting(model)
+    explainer = with_estimate(model)
     for above, slow in ((0.0, 4), (1.2, 3), (2.0, 0)):
-        found = explainer.explain(model, TEXTS, fallback=Occlusion(), doubt_above=above)
+        found = FallbackExplainer(explainer, Occlusion(), above=above).explain(model, TEXTS)
         assert sum(one.method == "occlusion" for one in found) == slow
 
 
 def test_the_fallback_explains_the_same_target(model: Model) -> None:
-    found = doubting(model).explain(model, TEXTS[:1], ["negative"], fallback=Occlusion())
+    found = FallbackExplainer(with_estimate(model), Occlusion()).explain(model, TEXTS[:1], ["negative"])
     assert (found[0].method, found[0].target.label) == ("occlusion", "negative")
 
 
-def test_doubt_is_saved_with_the_explainer(model: Model, tmp_path: Path) -> None:
-    explainer = doubting(model)
+def test_the_estimate_is_saved_with_the_explainer(model: Model, tmp_path: Path) -> None:
+    explainer = with_estimate(model)
     explainer.save_pretrained(tmp_path)
     loaded = LearnedExplainer.from_pretrained(tmp_path)
-    assert loaded.doubt == explainer.doubt
-    again = loaded.explain(model, TEXTS, fallback=Occlusion())
+    assert loaded.disagreement == explainer.disagreement
+    again = FallbackExplainer(loaded, Occlusion()).explain(model, TEXTS)
     assert [one.method for one in again] == ["occlusion", "l2e", "l2e", "occlusion"]
 
 
-def test_a_fallback_needs_doubt(model: Model) -> None:
-    with pytest.raises(ParameterError, match="does not know its doubt"):
-        doubting(model, doubt=None).explain(model, TEXTS, fallback=Occlusion())
+def test_a_fallback_needs_an_estimate(model: Model) -> None:
+    with pytest.raises(ParameterError, match="has no estimate of its disagreement"):
+        FallbackExplainer(with_estimate(model, disagreement=None), Occlusion())

@@ -12,9 +12,13 @@ from didact.errors import InputError, ParameterError, UnknownNameError
 from didact.models.load import load_model
 from didact.ops.units import word_spans
 from didact.testing.tiny import keyword_predict
-from didact.trained import signals
-from didact.trained.signals.base import Signal
-from didact.trained.signals.distil import Labelling, Ranking, Regression, averaged, kinds, normalised
+from didact.trained.labels import averaged, normalised
+from didact.trained.samples import TrainingBatch
+from didact.trained.signals._distil import Distil
+from didact.trained.signals.base import SIGNALS, Signal
+from didact.trained.signals.labelling import Labelling, kinds
+from didact.trained.signals.ranking import Ranking
+from didact.trained.signals.regression import Regression
 from didact.types import Example, Explanation, Prediction, Target, Units
 
 PREDICTION = Prediction(("no", "yes"), (0.0, 1.0), (0.27, 0.73))
@@ -26,11 +30,11 @@ def explained(weights: list[float], *, signed: bool = True, method: str = "lime"
     return Explanation(method, units, tuple(weights), Target(target, ("no", "yes")[target]), PREDICTION, signed=signed)
 
 
-def loss_of(signal: Signal, weights: list[float], v: Tensor) -> Tensor:
+def loss_of(signal: Distil, weights: list[float], v: Tensor) -> Tensor:
     """Of one document: v (units,) or (units, outputs)."""
     outputs = v[None, :, None] if v.ndim == 1 else v[None]
     targets = torch.from_numpy(signal.targets(explained(weights)))[None]
-    return signal.loss(outputs, targets, torch.ones(1, len(v), dtype=torch.bool))[0]
+    return signal.loss(outputs, TrainingBatch(targets, torch.ones(1, len(v), dtype=torch.bool)))[0]
 
 
 def slow_ranking(v: list[float], w: list[float]) -> float:
@@ -77,25 +81,26 @@ def test_equal_words_are_drawn_together_and_left_alone_where_they_are() -> None:
     assert at[3.0] > at[0.0]
 
 
-def test_the_gradient_at_equal_outputs_points_to_the_teachers_order() -> None:
+def test_the_gradient_at_equal_outputs_points_to_the_references_order() -> None:
     v = torch.zeros(2, requires_grad=True)
     (gradient,) = torch.autograd.grad(loss_of(Ranking(), [1.0, 2.0], v), v)
     assert gradient.tolist() == [0.5, -0.5]  # of log(1 + e^(v_0 - v_1)) at 0
 
 
 @pytest.mark.parametrize("signal", [Ranking(), Ranking(pairs=2), Labelling(), Labelling(classes=3), Regression()])
-def test_what_is_not_present_has_no_part_in_the_loss(signal: Signal) -> None:
+def test_what_is_not_present_has_no_part_in_the_loss(signal: Distil) -> None:
     # The published code let the label tags at both ends into pairs, the last one as the largest of all.
     w = [0.5, -1.0, 0.25]
     words = torch.randn(1, 3, signal.outputs, generator=torch.Generator().manual_seed(0))
-    plain = signal.loss(words, torch.from_numpy(signal.targets(explained(w)))[None], torch.ones(1, 3).bool())
+    targets = torch.from_numpy(signal.targets(explained(w)))[None]
+    plain = signal.loss(words, TrainingBatch(targets, torch.ones(1, 3).bool()))
     for tag, stored in ((9.0, -100.0), (-9.0, 100.0), (0.0, math.nan)):
         outputs = torch.full((1, 5, signal.outputs), tag)
         outputs[:, 1:4] = words
         outputs.requires_grad_()
         targets = torch.full((1, 5), stored, dtype=torch.float64)
         targets[0, 1:4] = torch.from_numpy(signal.targets(explained(w)))
-        found = signal.loss(outputs, targets, torch.tensor([[False, True, True, True, False]]))
+        found = signal.loss(outputs, TrainingBatch(targets, torch.tensor([[False, True, True, True, False]])))
         assert found.item() == pytest.approx(plain.item(), rel=1e-6)
         (gradient,) = torch.autograd.grad(found.sum(), outputs)
         assert gradient[:, [0, 4]].abs().max() == 0
@@ -104,7 +109,7 @@ def test_what_is_not_present_has_no_part_in_the_loss(signal: Signal) -> None:
 
 @pytest.mark.parametrize("reduce", ["sum", "mean"])
 @pytest.mark.parametrize("signal", [Ranking(), Labelling(), Labelling(classes=3), Regression(), Regression(delta=0.1)])
-def test_a_padded_batch_is_its_documents_one_by_one(signal: Signal, reduce: str) -> None:
+def test_a_padded_batch_is_its_documents_one_by_one(signal: Distil, reduce: str) -> None:
     signal = dataclasses.replace(signal, reduce=reduce)  # type: ignore[type-var]
     rng = np.random.default_rng(1)
     documents = [rng.integers(-4, 5, n).astype(float).tolist() for n in (1, 7, 4, 12)]
@@ -113,7 +118,7 @@ def test_a_padded_batch_is_its_documents_one_by_one(signal: Signal, reduce: str)
     for row, w in enumerate(documents):
         targets[row, : len(w)] = torch.from_numpy(signal.targets(explained(w)))
         present[row, : len(w)] = True
-    together = signal.loss(outputs, targets, present)
+    together = signal.loss(outputs, TrainingBatch(targets, present))
     alone = [loss_of(signal, w, outputs[row, : len(w)]).item() for row, w in enumerate(documents)]
     assert together.tolist() == pytest.approx(alone)
 
@@ -125,7 +130,7 @@ def test_sampled_pairs_give_the_full_loss_on_average() -> None:
     draws = 400
     outputs = v[None, :, None].expand(draws, -1, -1)
     targets = torch.from_numpy(signal.targets(explained(w.tolist()))).expand(draws, -1)
-    found = signal.loss(outputs, targets, torch.ones(draws, 30, dtype=torch.bool), generator)
+    found = signal.loss(outputs, TrainingBatch(targets, torch.ones(draws, 30, dtype=torch.bool), generator))
     full = slow_ranking(v.tolist(), w.tolist())
     error = found.std().item() / math.sqrt(draws)
     assert error > 0  # really sampled
@@ -140,13 +145,14 @@ def test_pairs_are_sampled_in_long_documents_alone_and_by_the_generator() -> Non
     present = torch.arange(50) < torch.tensor([[5], [50]])
     targets = torch.from_numpy(np.stack([signal.targets(explained(rng.normal(size=50).tolist()))] * 2))
     first, second, again = (
-        signal.loss(outputs, targets, present, torch.Generator().manual_seed(seed)).tolist() for seed in (0, 1, 0)
+        signal.loss(outputs, TrainingBatch(targets, present, torch.Generator().manual_seed(seed))).tolist()
+        for seed in (0, 1, 0)
     )
     assert first == again
     assert first[1] != second[1]
     w, v = targets[0, :5].tolist(), outputs[0, :5, 0].tolist()
     assert first[0] == second[0] == pytest.approx(slow_ranking(v, w))
-    unsaid = [signal.loss(outputs, targets, present).tolist() for _ in range(2)]
+    unsaid = [signal.loss(outputs, TrainingBatch(targets, present)).tolist() for _ in range(2)]
     assert unsaid[0] == unsaid[1]
 
 
@@ -176,7 +182,8 @@ def test_a_document_without_any_weight_is_learned_as_flat(signal: Signal) -> Non
     explanation = explained([0.0, 0.0, 0.0])
     assert len(set(signal.targets(explanation).tolist())) == 1
     outputs = torch.zeros(1, 3, signal.outputs, requires_grad=True)
-    loss = signal.loss(outputs, torch.from_numpy(signal.targets(explanation))[None], torch.ones(1, 3).bool())
+    targets = torch.from_numpy(signal.targets(explanation))[None]
+    loss = signal.loss(outputs, TrainingBatch(targets, torch.ones(1, 3).bool()))
     (gradient,) = torch.autograd.grad(loss.sum(), outputs)
     assert gradient.isfinite().all()
     assert (gradient == gradient[:, :1]).all()
@@ -210,7 +217,7 @@ def test_regression_by_hand() -> None:
     assert normalised(np.array([3.0, -4.0]), "none").tolist() == [3.0, -4.0]
 
 
-def test_signals_suit_themselves_to_teachers_without_signs() -> None:
+def test_signals_suit_themselves_to_references_without_signs() -> None:
     assert (Labelling.suited(signed=False).classes, Labelling.suited(signed=True).classes) == (3, 5)
     assert Labelling.suited(signed=False, classes=5).classes == 5
     assert (Regression.suited(signed=False).signed, Regression.suited(signed=True).signed) == (False, True)
@@ -223,7 +230,7 @@ def test_signals_suit_themselves_to_teachers_without_signs() -> None:
     ]
 
 
-def test_several_teachers_are_averaged_after_being_brought_to_one_size() -> None:
+def test_several_references_are_averaged_after_being_brought_to_one_size() -> None:
     large, small = explained([10.0, -5.0, 0.0], method="a"), explained([0.0, 0.1, 0.2], method="b")
     both = averaged([large, small])
     assert both.scores == pytest.approx((0.5, 0.0, 0.5))  # (1, -.5, 0) and (0, .5, 1)
@@ -233,7 +240,7 @@ def test_several_teachers_are_averaged_after_being_brought_to_one_size() -> None
     assert not unsigned.signed
 
 
-def test_teachers_of_other_texts_or_outputs_are_not_averaged() -> None:
+def test_references_of_other_texts_or_outputs_are_not_averaged() -> None:
     with pytest.raises(InputError, match="different units"):
         averaged([explained([1.0, 2.0]), explained([1.0, 2.0, 3.0])])
     with pytest.raises(InputError, match="'yes' and lime 'no'"):
@@ -248,11 +255,11 @@ def test_repeated_words_have_targets_of_their_own() -> None:
 
 
 def test_settings_make_the_same_signal_again() -> None:
-    assert set(signals.known()) >= {"ranking", "labelling", "regression"}
+    assert set(SIGNALS.names()) >= {"ranking", "labelling", "regression"}
     for signal in (Ranking(by="signed", pairs=None), Labelling(classes=3), Regression(delta=0.3, normalise="norm")):
-        assert signals.get(signal.name)(**signal.settings) == signal
+        assert SIGNALS.get(signal.card.name)(**signal.parameters) == signal
     with pytest.raises(UnknownNameError, match="did you mean ranking"):
-        signals.get("rankin")
+        SIGNALS.get("rankin")
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,14 @@ from didact.models.load import load_model
 from didact.models.network import NetworkModel
 from didact.protocols import Explainer, Model
 from didact.testing.conformance import CHECKS, applicable, make_case
-from didact.testing.tiny import TEXTS, tiny_model
+from didact.testing.tiny import TEXTS, keyword_predict, tiny_model
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.metadata import ExplainerMetadata
 from didact.trained.shapes.scorer import Scorer, ScorerConfig
 from didact.trained.signals.base import Signal
-from didact.trained.signals.distil import Labelling, Ranking, Regression
+from didact.trained.signals.labelling import Labelling
+from didact.trained.signals.ranking import Ranking
+from didact.trained.signals.regression import Regression
 from didact.types import Example, Level
 
 
@@ -43,8 +45,8 @@ def made(
     shape = Scorer.for_texts(units, config, tokenizer=tokenizer, min_count=1)
     about = ExplainerMetadata.of(
         model,
-        teacher="lime",
-        teacher_parameters={"samples": 1000},
+        reference="lime",
+        reference_parameters={"samples": 1000},
         level=level,
         data="four | texts",
         data_hash="abc",
@@ -97,7 +99,7 @@ def test_it_is_an_explainer(model: Model) -> None:
 def test_scores_are_those_of_the_signal(model: Model, signal: Signal) -> None:
     explainer = made(model, signal)
     (found,) = explainer.explain(model, [TEXTS[1]], ["negative"])
-    (item,) = explainer.shape.read([found.units], [0], [found.prediction])
+    (item,) = explainer.shape.read(model, [found.units], [0], [found.prediction])
     with torch.no_grad():
         expected = signal.scores(explainer.shape(explainer.shape.collate([item])))[0]
     np.testing.assert_allclose(found.scores, expected.double().numpy(), atol=1e-6)
@@ -108,7 +110,7 @@ def test_it_tells_where_it_comes_from(model: Model) -> None:
     explainer = made(model)
     (found,) = explainer.explain(model, [TEXTS[0]])
     assert found.method == "l2e"
-    assert found.parameters["teacher"] == "lime"
+    assert found.parameters["reference"] == "lime"
     assert found.parameters["explained"] == model.fingerprint() == found.model["fingerprint"]
     with torch.no_grad():
         explainer.shape.get_parameter("output.bias").add_(1)
@@ -211,13 +213,13 @@ def test_saving_over_an_old_explainer_replaces_it(model: Model, tmp_path: Path) 
     ]
 
 
-def test_the_readme_tells_model_teacher_scores_and_how_to_load(model: Model, tmp_path: Path) -> None:
+def test_the_readme_tells_model_reference_scores_and_how_to_load(model: Model, tmp_path: Path) -> None:
     made(model).save_pretrained(tmp_path, place="someone/explainer")
     text = (tmp_path / "README.md").read_text("utf-8")
     assert text.startswith("---\nlibrary_name: didact\n")
     for piece in (
         f"fingerprint `{model.fingerprint()}`",
-        "| teacher | lime (samples=1000) |",
+        "| reference | lime (samples=1000) |",
         "| training texts | four \\| texts |",
         "| rank correlation | 0.8765 |",
         "| seconds per text | 0.001 |",
@@ -261,7 +263,7 @@ def other_weights(folder: Path) -> None:
         (lambda folder: (folder / "config.json").write_text("{}", "utf-8"), "does not describe a learned explainer"),
         (flip, "model.safetensors is not the file that was saved"),
         (other_weights, "model.safetensors.* its hash is not recorded"),
-        (edit_config(lambda config: config.update(didact_explainer=2)), "of format 2, and this .* reads 1"),
+        (edit_config(lambda config: config.update(didact_explainer=3)), "of format 3, and this .* reads 1 and 2"),
         (edit_config(lambda config: config.pop("signal")), "lacks something.*signal"),
         (edit_config(lambda config: config["signal"]["settings"].update(colour=1)), "too much.*colour"),
         (edit_config(lambda config: config["shape"]["settings"].update(width=32)), "does not fit config.json"),
@@ -310,3 +312,22 @@ def test_an_unreachable_hub_is_told(model: Model, tmp_path: Path, monkeypatch: p
     made(model).save_pretrained(tmp_path)
     with pytest.raises(ParameterError, match="unknown device 'gpu'"):
         LearnedExplainer.from_pretrained(tmp_path, device="gpu")
+
+
+def test_a_folder_of_the_first_format_is_read(tmp_path: Path) -> None:
+    """Written when the reference was called teacher and expected disagreement doubt; it explains as it did then."""
+    written = Path(__file__).parent / "data" / "explainer-format-1"
+    black_box = load_model(keyword_predict, labels=("negative", "positive"))
+    explainer = LearnedExplainer.from_pretrained(written, force=True)
+    (found,) = explainer.explain(black_box, ["a warm film with dull acting"])
+    expected = (-2.0591676, -0.7597384, 1.9735651, 0.5891116, -1.6265595, -1.6408696)
+    assert found.scores == pytest.approx(expected, abs=1e-5)
+    assert found.details["disagreement"] == pytest.approx(1.5249594)
+    assert explainer.about.reference == "occlusion+random"
+    assert "milliseconds per text of the reference" in explainer.about.cost
+    assert "disagreement and error, spearman" in explainer.about.scores
+    explainer.save_pretrained(tmp_path)
+    text = (tmp_path / "config.json").read_text("utf-8")
+    assert json.loads(text)["didact_explainer"] == 2
+    assert "teacher" not in text
+    assert LearnedExplainer.from_pretrained(tmp_path).parameters == explainer.parameters

@@ -19,10 +19,13 @@ from torch import Tensor, nn
 
 from didact.errors import FormatError, InputError, ParameterError
 from didact.progress import listening
-from didact.trained.fit import fit, share
-from didact.trained.fit_types import FitConfig, Fitted, Sample
-from didact.trained.shapes.base import Batch, Item, Shape
-from didact.trained.signals.distil import Regression
+from didact.protocols import Model
+from didact.trained._batching import share
+from didact.trained.fit import fit
+from didact.trained.fit_types import FitConfig, Fitted
+from didact.trained.samples import Sample, TrainingBatch, TrainingSamples
+from didact.trained.shapes.base import Item, Shape, ShapeBatch, ShapeCard
+from didact.trained.signals.regression import Regression
 from didact.types import Prediction, Units
 
 WORDS = 12
@@ -32,7 +35,7 @@ REPO = Path(__file__).resolve().parents[2]
 class Lookup(Shape):
     """One number per word of a small vocabulary, with dropout, so that the random state matters."""
 
-    name = "lookup"
+    card = ShapeCard("lookup", "test", "One number per word.", "none")
 
     def __init__(self, seed: int = 0, dropout: float = 0.2) -> None:
         super().__init__()
@@ -48,7 +51,7 @@ class Lookup(Shape):
         return 1
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         return {"seed": self.seed, "dropout": self.dropout.p}
 
     @classmethod
@@ -58,7 +61,13 @@ class Lookup(Shape):
     def save_reading(self, folder: Path) -> None:
         pass
 
-    def read(self, units: Units, target: int, prediction: Prediction) -> Item:
+    @classmethod
+    def build(cls, model: Model, units: Sequence[Units], outputs: int, settings: Mapping[str, object]) -> Self:
+        raise NotImplementedError
+
+    def read(
+        self, model: Model | None, units: Sequence[Units], targets: Sequence[int], predictions: Sequence[Prediction]
+    ) -> list[Item]:
         raise NotImplementedError
 
     def collate(self, items: Sequence[Item]) -> dict[str, Tensor]:
@@ -66,7 +75,7 @@ class Lookup(Shape):
         ids = np.stack([np.pad(item["ids"], (0, width - len(item["ids"])), constant_values=-1) for item in items])
         return {"ids": torch.from_numpy(ids).clamp(min=0), "present": torch.from_numpy(ids >= 0)}
 
-    def forward(self, batch: Batch) -> Tensor:
+    def forward(self, batch: ShapeBatch) -> Tensor:
         found: Tensor = self.output(self.dropout(self.weight(batch["ids"])))
         return found
 
@@ -78,7 +87,7 @@ def samples(count: int, seed: int = 0) -> list[Sample]:
     """Texts of 1 to 6 words, each with the worth of its words as targets."""
     rng = np.random.default_rng(seed)
     texts = [rng.integers(WORDS, size=rng.integers(1, 7)) for _ in range(count)]
-    return [({"ids": text}, WORTH[text]) for text in texts]
+    return [Sample({"ids": text}, WORTH[text]) for text in texts]
 
 
 TRAIN, VALIDATION = samples(40), samples(10, seed=1)
@@ -102,12 +111,12 @@ def without_time(history: Sequence[Any]) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def plain() -> Fitted:
-    return fit(Lookup(), LOSS, TRAIN, VALIDATION, QUICK)
+    return fit(Lookup(), LOSS, TrainingSamples(TRAIN, VALIDATION), QUICK)
 
 
 def test_it_learns_what_the_words_are_worth() -> None:
     config = dataclasses.replace(QUICK, epochs=25, patience=None, learning_rate=0.1)
-    fitted = fit(Lookup(dropout=0.0), LOSS, TRAIN, VALIDATION, config)
+    fitted = fit(Lookup(dropout=0.0), LOSS, TrainingSamples(TRAIN, VALIDATION), config)
     with torch.no_grad():
         found = fitted.shape({"ids": torch.arange(WORDS)[None]})[0, :, 0]
     np.testing.assert_allclose(found.numpy(), WORTH, atol=0.05)
@@ -122,7 +131,7 @@ def test_one_published_step_is_plain_gradient_descent() -> None:
     targets = np.array([0.5, -0.25])
     with torch.no_grad():
         v = shape({"ids": torch.tensor([[0, 1]])})[0, :, 0].numpy()
-    fitted = fit(shape, LOSS, [({"ids": np.array([0, 1])}, targets)], (), paper)
+    fitted = fit(shape, LOSS, TrainingSamples([Sample({"ids": np.array([0, 1])}, targets)], ()), paper)
     expected = shape.output.bias.item() - 1e-2 * (v - targets).sum()
     assert weights(fitted)["output.bias"].item() == pytest.approx(expected, abs=1e-7)
 
@@ -132,7 +141,7 @@ def test_clipping_limits_the_step() -> None:
     config = FitConfig(epochs=1, optimizer="sgd", learning_rate=1.0, weight_decay=0, warmup=0, schedule="constant")
     config = dataclasses.replace(config, clip=1e-3, patience=None, device="cpu")
     shape = Lookup(dropout=0.0)
-    fitted = fit(shape, LOSS, TRAIN[:1], (), config)
+    fitted = fit(shape, LOSS, TrainingSamples(TRAIN[:1], ()), config)
     moved = [(weight - shape.state_dict()[name]).double().norm() for name, weight in weights(fitted).items()]
     assert float(torch.stack(moved).norm()) == pytest.approx(1e-3, rel=1e-3)
 
@@ -147,7 +156,7 @@ def test_the_rate_rises_then_falls_to_zero_or_stays() -> None:
 def test_the_given_shape_and_the_random_state_stay_as_they_were(plain: Fitted) -> None:
     shape = Lookup()
     before = torch.get_rng_state()
-    fitted = fit(shape, LOSS, TRAIN, VALIDATION, QUICK)
+    fitted = fit(shape, LOSS, TrainingSamples(TRAIN, VALIDATION), QUICK)
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.equal(shape.weight.weight, Lookup().weight.weight)
     assert all(weight.grad is None for weight in shape.parameters())
@@ -155,7 +164,7 @@ def test_the_given_shape_and_the_random_state_stay_as_they_were(plain: Fitted) -
 
 
 def test_another_seed_gives_other_weights(plain: Fitted) -> None:
-    other = fit(Lookup(), LOSS, TRAIN, VALIDATION, dataclasses.replace(QUICK, seed=4))
+    other = fit(Lookup(), LOSS, TrainingSamples(TRAIN, VALIDATION), dataclasses.replace(QUICK, seed=4))
     assert not torch.equal(weights(other)["weight.weight"], weights(plain)["weight.weight"])
 
 
@@ -166,11 +175,11 @@ def test_an_average_of_weights_is_kept_and_seen_by_the_monitor(average: float) -
     passed: list[Tensor] = []
 
     class Watched(Lookup):
-        def forward(self, batch: Batch) -> Tensor:
+        def forward(self, batch: ShapeBatch) -> Tensor:
             passed.append(self.weight.weight.detach().clone())
             return super().forward(batch)
 
-    last = fit(Watched(), LOSS, TRAIN, (), config).shape.state_dict()["weight.weight"]
+    last = fit(Watched(), LOSS, TrainingSamples(TRAIN, ()), config).shape.state_dict()["weight.weight"]
     steps = [*passed[1:], last]
     expected = steps[0]
     for number, one in enumerate(steps, 1):
@@ -182,7 +191,9 @@ def test_an_average_of_weights_is_kept_and_seen_by_the_monitor(average: float) -
         return 0.0
 
     averaging = dataclasses.replace(config, average=average)
-    kept = fit(Lookup(), LOSS, TRAIN, (), averaging, monitor=monitor).shape.state_dict()["weight.weight"]
+    kept = fit(Lookup(), LOSS, TrainingSamples(TRAIN, ()), averaging, monitor=monitor).shape.state_dict()[
+        "weight.weight"
+    ]
     assert len(steps) == 5
     torch.testing.assert_close(kept, expected)
     assert torch.equal(kept, seen[0])
@@ -201,7 +212,7 @@ def test_the_best_weights_are_returned_and_patience_ends_the_training() -> None:
         return [1.0, 5.0, 2.0, 3.0, 9.0][len(seen) - 1]
 
     config = dataclasses.replace(QUICK, epochs=5, patience=2)
-    fitted = fit(Lookup(), LOSS, TRAIN, VALIDATION, config, monitor=monitor)
+    fitted = fit(Lookup(), LOSS, TrainingSamples(TRAIN, VALIDATION), config, monitor=monitor)
     assert [epoch.monitor for epoch in fitted.history] == [1.0, 5.0, 2.0, 3.0]
     assert fitted.run.best.number == 2
     assert torch.equal(weights(fitted)["weight.weight"], seen[1])
@@ -210,19 +221,19 @@ def test_the_best_weights_are_returned_and_patience_ends_the_training() -> None:
 def test_a_monitor_may_be_better_when_lower() -> None:
     values = iter([3.0, 1.0, 2.0])
     config = dataclasses.replace(QUICK, epochs=3, higher_is_better=False)
-    fitted = fit(Lookup(), LOSS, TRAIN, VALIDATION, config, monitor=lambda _: next(values))
+    fitted = fit(Lookup(), LOSS, TrainingSamples(TRAIN, VALIDATION), config, monitor=lambda _: next(values))
     assert fitted.run.best.number == 2
 
 
 def test_without_validation_the_last_weights_are_kept() -> None:
-    fitted = fit(Lookup(), LOSS, TRAIN, (), QUICK)
+    fitted = fit(Lookup(), LOSS, TrainingSamples(TRAIN, ()), QUICK)
     assert len(fitted.history) == QUICK.epochs == fitted.run.best.number
     assert fitted.run.best.value is None
 
 
 def test_the_best_of_several_initialisations_is_kept_and_all_are_told(plain: Fitted) -> None:
     config = dataclasses.replace(QUICK, initialisations=3)
-    fitted = fit(Lookup(), LOSS, TRAIN, VALIDATION, config)
+    fitted = fit(Lookup(), LOSS, TrainingSamples(TRAIN, VALIDATION), config)
     assert [run.seed for run in fitted.runs] == [3, 4, 5]
     values = [run.best.validation_loss for run in fitted.runs]
     assert len(set(values)) == 3
@@ -232,7 +243,7 @@ def test_the_best_of_several_initialisations_is_kept_and_all_are_told(plain: Fit
 
 def test_two_trainings_from_one_seed_have_equal_weights(plain: Fitted) -> None:
     torch.rand(5)  # what was drawn before does not matter
-    assert_equal(plain, fit(Lookup(), LOSS, TRAIN, VALIDATION, QUICK))
+    assert_equal(plain, fit(Lookup(), LOSS, TrainingSamples(TRAIN, VALIDATION), QUICK))
 
 
 def test_weights_that_are_not_trained_are_the_same_in_every_initialisation() -> None:
@@ -247,7 +258,7 @@ def test_weights_that_are_not_trained_are_the_same_in_every_initialisation() -> 
         return 0.0
 
     config = dataclasses.replace(QUICK, epochs=1, initialisations=3)
-    fit(shape, LOSS, TRAIN, VALIDATION, config, monitor=monitor)
+    fit(shape, LOSS, TrainingSamples(TRAIN, VALIDATION), config, monitor=monitor)
     assert len(seen) == 3
     assert all(torch.equal(table, shape.weight.weight) for table in seen)
 
@@ -258,11 +269,11 @@ def test_fresh_labels_come_each_epoch() -> None:
     def noisy(epoch: int) -> list[Sample]:
         asked.append(epoch)
         rng = np.random.default_rng(epoch)
-        return [(item, targets + rng.normal(size=len(targets))) for item, targets in TRAIN]
+        return [Sample(one.item, one.targets + rng.normal(size=len(one.targets))) for one in TRAIN]
 
-    fresh = fit(Lookup(), LOSS, noisy, (), QUICK)
+    fresh = fit(Lookup(), LOSS, TrainingSamples(noisy, ()), QUICK)
     assert asked == [0, 0, 1, 2, 3]  # the first time to know the data
-    once = fit(Lookup(), LOSS, noisy(0), (), QUICK)
+    once = fit(Lookup(), LOSS, TrainingSamples(noisy(0), ()), QUICK)
     assert fresh.history[0].train_loss == once.history[0].train_loss
     assert fresh.history[1].train_loss != once.history[1].train_loss
 
@@ -276,23 +287,23 @@ class Fragile(Regression):
 
     left = 10**9
 
-    def loss(self, *arguments: Any) -> Tensor:
+    def loss(self, outputs: Tensor, batch: TrainingBatch) -> Tensor:
         Fragile.left -= 1
         if Fragile.left < 0:
             raise Killed
-        return super().loss(*arguments)
+        return super().loss(outputs, batch)
 
 
 @pytest.mark.parametrize(("seed", "average"), [(0, 0.0), (1, 0.0), (2, 0.3)])
 def test_killed_at_random_steps_it_ends_with_equal_weights(seed: int, average: float, tmp_path: Path) -> None:
     config = dataclasses.replace(QUICK, initialisations=2, checkpoint_every=2, patience=2, average=average)
-    whole = fit(Lookup(), Fragile(), TRAIN, VALIDATION, config)
+    whole = fit(Lookup(), Fragile(), TrainingSamples(TRAIN, VALIDATION), config)
     rng = np.random.default_rng(seed)
     kills = 0
     while True:
         Fragile.left = int(rng.integers(3, 25))
         try:
-            resumed = fit(Lookup(), Fragile(), TRAIN, VALIDATION, config, folder=tmp_path)
+            resumed = fit(Lookup(), Fragile(), TrainingSamples(TRAIN, VALIDATION), config, folder=tmp_path)
             break
         except Killed:
             kills += 1
@@ -303,7 +314,7 @@ def test_killed_at_random_steps_it_ends_with_equal_weights(seed: int, average: f
     assert not list(tmp_path.glob(".*"))
     Fragile.left = 0  # what ended is not run again
     try:
-        assert_equal(fit(Lookup(), Fragile(), TRAIN, VALIDATION, config, folder=tmp_path), whole)
+        assert_equal(fit(Lookup(), Fragile(), TrainingSamples(TRAIN, VALIDATION), config, folder=tmp_path), whole)
     finally:
         Fragile.left = 10**9
 
@@ -311,18 +322,18 @@ def test_killed_at_random_steps_it_ends_with_equal_weights(seed: int, average: f
 class Slow(Regression):
     """The same loss, slow enough to be killed in the middle."""
 
-    def loss(self, *arguments: Any) -> Tensor:
+    def loss(self, outputs: Tensor, batch: TrainingBatch) -> Tensor:
         time.sleep(0.02)
-        return super().loss(*arguments)
+        return super().loss(outputs, batch)
 
 
 STEPWISE = dataclasses.replace(QUICK, checkpoint_every=1, patience=None)
 KILLED = """
 from pathlib import Path
 import sys
-from tests.trained.test_fit import STEPWISE, TRAIN, VALIDATION, Lookup, Slow, fit
+from tests.trained.test_fit import STEPWISE, TRAIN, VALIDATION, Lookup, Slow, TrainingSamples, fit
 
-fit(Lookup(), Slow(), TRAIN, VALIDATION, STEPWISE, folder=Path(sys.argv[1]))
+fit(Lookup(), Slow(), TrainingSamples(TRAIN, VALIDATION), STEPWISE, folder=Path(sys.argv[1]))
 """
 ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join([str(REPO), str(REPO / "src")]), "OMP_NUM_THREADS": "1"}
 
@@ -337,8 +348,8 @@ def test_after_a_real_kill_it_ends_with_equal_weights(tmp_path: Path) -> None:
     assert process.wait() == -signals.SIGKILL
     with safe_open(path, "pt") as file:
         assert '"finished": false' in file.metadata()["didact"]
-    resumed = fit(Lookup(), LOSS, TRAIN, VALIDATION, STEPWISE, folder=tmp_path)
-    assert_equal(resumed, fit(Lookup(), LOSS, TRAIN, VALIDATION, STEPWISE))
+    resumed = fit(Lookup(), LOSS, TrainingSamples(TRAIN, VALIDATION), STEPWISE, folder=tmp_path)
+    assert_equal(resumed, fit(Lookup(), LOSS, TrainingSamples(TRAIN, VALIDATION), STEPWISE))
 
 
 @pytest.mark.parametrize(
@@ -347,12 +358,12 @@ def test_after_a_real_kill_it_ends_with_equal_weights(tmp_path: Path) -> None:
         ("configuration", {"config": dataclasses.replace(QUICK, learning_rate=0.01)}),
         ("shape", {"shape": Lookup(seed=1)}),
         ("signal", {"signal": Regression(normalise="none")}),
-        ("training data", {"train": TRAIN[1:]}),
-        ("validation data", {"validation": VALIDATION[1:]}),
+        ("training data", {"samples": TrainingSamples(TRAIN[1:], VALIDATION)}),
+        ("validation data", {"samples": TrainingSamples(TRAIN, VALIDATION[1:])}),
     ],
 )
 def test_a_checkpoint_of_another_training_is_refused(what: str, change: dict[str, Any], tmp_path: Path) -> None:
-    given: dict[str, Any] = {"shape": Lookup(), "signal": LOSS, "train": TRAIN, "validation": VALIDATION}
+    given: dict[str, Any] = {"shape": Lookup(), "signal": LOSS, "samples": TrainingSamples(TRAIN, VALIDATION)}
     given["config"] = dataclasses.replace(QUICK, epochs=1)
     if "config" in change:
         change = {"config": dataclasses.replace(change["config"], epochs=1)}
@@ -363,38 +374,38 @@ def test_a_checkpoint_of_another_training_is_refused(what: str, change: dict[str
 
 def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
     config = dataclasses.replace(QUICK, epochs=1)
-    fit(Lookup(), LOSS, TRAIN, VALIDATION, config, folder=tmp_path)
+    fit(Lookup(), LOSS, TrainingSamples(TRAIN, VALIDATION), config, folder=tmp_path)
     path = tmp_path / "run-0.safetensors"
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(FormatError, match=r"run-0.safetensors cannot be read .* delete it"):
-        fit(Lookup(), LOSS, TRAIN, VALIDATION, config, folder=tmp_path)
+        fit(Lookup(), LOSS, TrainingSamples(TRAIN, VALIDATION), config, folder=tmp_path)
 
 
 def test_targets_that_are_no_numbers_are_named() -> None:
-    bad = [*TRAIN[:7], (TRAIN[7][0], TRAIN[7][1] * np.nan), *TRAIN[8:]]
+    bad = [*TRAIN[:7], Sample(TRAIN[7].item, TRAIN[7].targets * np.nan), *TRAIN[8:]]
     with pytest.raises(InputError, match=r"epoch 1, step \d+, training sample 7 .* targets hold NaN"):
-        fit(Lookup(), LOSS, bad, VALIDATION, QUICK)
+        fit(Lookup(), LOSS, TrainingSamples(bad, VALIDATION), QUICK)
     with pytest.raises(InputError, match=r"validation sample 2 .* targets hold NaN"):
-        fit(Lookup(), LOSS, TRAIN, [*VALIDATION[:2], bad[7]], QUICK)
+        fit(Lookup(), LOSS, TrainingSamples(TRAIN, [*VALIDATION[:2], bad[7]]), QUICK)
 
 
-def test_a_training_that_runs_away_is_told() -> None:
+def test_a_training_that_diverges_is_reported() -> None:
     wild = FitConfig(optimizer="sgd", learning_rate=1e20, clip=None, warmup=0, device="cpu", batch_rows=8)
     with pytest.raises(
         ParameterError, match=r"not finite \(epoch 1, step \d, training sample \d+ .* lower learning_rate"
     ):
-        fit(Lookup(), LOSS, TRAIN, (), wild)
+        fit(Lookup(), LOSS, TrainingSamples(TRAIN, ()), wild)
     with pytest.raises(ParameterError, match="monitor gave nan after epoch 1"):
-        fit(Lookup(), LOSS, TRAIN, (), QUICK, monitor=lambda _: float("nan"))
+        fit(Lookup(), LOSS, TrainingSamples(TRAIN, ()), QUICK, monitor=lambda _: float("nan"))
 
 
 def test_wrong_inputs_are_refused() -> None:
     with pytest.raises(InputError, match="no training samples"):
-        fit(Lookup(), LOSS, [], VALIDATION, QUICK)
+        fit(Lookup(), LOSS, TrainingSamples([], VALIDATION), QUICK)
     with pytest.raises(InputError, match=r"sample 0 .* has 2 units but 1 targets"):
-        fit(Lookup(), LOSS, [({"ids": np.array([0, 1])}, np.zeros(1))], (), QUICK)
+        fit(Lookup(), LOSS, TrainingSamples([Sample({"ids": np.array([0, 1])}, np.zeros(1))], ()), QUICK)
     with pytest.raises(ParameterError, match="precision='fp16' needs a GPU"):
-        fit(Lookup(), LOSS, TRAIN, (), dataclasses.replace(QUICK, precision="fp16"))
+        fit(Lookup(), LOSS, TrainingSamples(TRAIN, ()), dataclasses.replace(QUICK, precision="fp16"))
 
 
 @pytest.mark.parametrize(
@@ -415,10 +426,10 @@ def test_unfitting_settings_are_named(wrong: dict[str, Any]) -> None:
 
 
 def test_mixed_precision_trains_and_a_plain_training_after_it_is_plain(plain: Fitted) -> None:
-    mixed = fit(Lookup(), LOSS, TRAIN, VALIDATION, dataclasses.replace(QUICK, precision="bf16"))
+    mixed = fit(Lookup(), LOSS, TrainingSamples(TRAIN, VALIDATION), dataclasses.replace(QUICK, precision="bf16"))
     assert {weight.dtype for weight in weights(mixed).values()} == {torch.float32}
     assert 0 < abs(mixed.history[0].train_loss / plain.history[0].train_loss - 1) < 0.1
-    assert_equal(fit(Lookup(), LOSS, TRAIN, VALIDATION, QUICK), plain)
+    assert_equal(fit(Lookup(), LOSS, TrainingSamples(TRAIN, VALIDATION), QUICK), plain)
 
 
 def test_progress_tells_epochs_and_losses() -> None:
@@ -436,7 +447,7 @@ def test_progress_tells_epochs_and_losses() -> None:
         def stop(self) -> None: ...
 
     with listening(Listener()):
-        fitted = fit(Lookup(), LOSS, TRAIN, VALIDATION, QUICK)
+        fitted = fit(Lookup(), LOSS, TrainingSamples(TRAIN, VALIDATION), QUICK)
     first = fitted.history[0]
     assert told[1] == f"training: epoch 2 of 4 (loss {first.train_loss:.4g}, {first.validation_loss:.4g})"
     assert done == 4 * len(TRAIN)
@@ -456,9 +467,10 @@ def test_shares_of_processes_add_up_to_the_whole_batch(count: int) -> None:
 LAUNCHED = """
 from pathlib import Path
 import sys
-from tests.trained.test_fit import LOSS, QUICK, TRAIN, VALIDATION, Lookup, dataclasses, fit
+from tests.trained.test_fit import LOSS, QUICK, TRAIN, VALIDATION, Lookup, TrainingSamples, fit
 
-fit(Lookup(dropout=0.0), LOSS, TRAIN, VALIDATION, QUICK, folder=Path(sys.argv[1]), monitor=lambda shape: 1.0)
+samples = TrainingSamples(TRAIN, VALIDATION)
+fit(Lookup(dropout=0.0), LOSS, samples, QUICK, folder=Path(sys.argv[1]), monitor=lambda shape: 1.0)
 """
 
 
@@ -476,8 +488,15 @@ def test_two_processes_train_as_one_does(tmp_path: Path) -> None:
     ]
     assert [process.wait(timeout=120) for process in processes] == [0, 0]
     config = dataclasses.replace(QUICK, checkpoint_every=None)
-    both = fit(Lookup(dropout=0.0), LOSS, TRAIN, VALIDATION, config, folder=tmp_path, monitor=lambda shape: 2.0)
-    alone = fit(Lookup(dropout=0.0), LOSS, TRAIN, VALIDATION, config, monitor=lambda shape: 1.0)
+    both = fit(
+        Lookup(dropout=0.0),
+        LOSS,
+        TrainingSamples(TRAIN, VALIDATION),
+        config,
+        folder=tmp_path,
+        monitor=lambda shape: 2.0,
+    )
+    alone = fit(Lookup(dropout=0.0), LOSS, TrainingSamples(TRAIN, VALIDATION), config, monitor=lambda shape: 1.0)
     assert {epoch.monitor for epoch in both.history} == {1.0}  # read from the checkpoint, not trained here
     losses = [[epoch.train_loss for epoch in fitted.history] for fitted in (both, alone)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)

@@ -18,7 +18,7 @@ from didact.trained import onnx
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.metadata import ExplainerMetadata
 from didact.trained.shapes.scorer import Scorer, ScorerConfig
-from didact.trained.signals.distil import Regression
+from didact.trained.signals.regression import Regression
 from didact.types import Example
 
 MANY = [*TEXTS, " ".join(TEXTS), TEXTS[0].split()[0]]
@@ -35,7 +35,7 @@ def made(model: Model, **settings: Any) -> LearnedExplainer:
     config = ScorerConfig(labels=model.labels, **({"width": 32, "blocks": 1} | settings))
     units = model.units([Example(text) for text in TEXTS], "word")
     shape = Scorer.for_texts(units, config, tokenizer=model.tokenizer, min_count=1)
-    return LearnedExplainer(shape, Regression(), ExplainerMetadata.of(model, teacher="lime"))
+    return LearnedExplainer(shape, Regression(), ExplainerMetadata.of(model, reference="lime"))
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def folder(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"reading": "tokens", "positions": "learned", "teachers": 2},
+        {"reading": "tokens", "positions": "learned", "references": 2},
         {"window": 2, "conditional": "heads", "positions": "sinusoidal", "pairs": True},
     ],
 )

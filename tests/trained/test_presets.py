@@ -1,4 +1,4 @@
-"""L2E from model, texts and teacher to an explainer: what it learns, what it keeps, and that a kill changes nothing."""
+"""L2E from model, texts and reference to an explainer: what it learns and keeps, and that a kill changes nothing."""
 
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,8 @@ from didact.store.parts import Parts
 from didact.testing.tiny import keyword_predict
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.fidelity import agreement_with_reference
-from didact.trained.presets import train_l2e
 from didact.trained.shapes.scorer import Scorer
+from didact.trained.train import train
 
 LABELS = ("negative", "positive")
 WORDS = ("wonderful", "warm", "good", "dull", "worse", "avoid", "film", "plot", "acting", "the", "a", "with", "saw")
@@ -45,10 +45,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def trained(model: Model, folder: Path) -> LearnedExplainer:
-    return train_l2e(model, texts(200), Occlusion(), folder=folder, data="made up", **SMALL)
+    return train("l2e", model, texts(200), Occlusion(), folder=folder, data="made up", **SMALL)
 
 
-def test_the_student_follows_its_teacher(model: Model, trained: LearnedExplainer) -> None:
+def test_the_network_follows_its_reference(model: Model, trained: LearnedExplainer) -> None:
     assert trained.about.scores["spearman"] > 0.8
     assert trained.about.scores["top-k IoU"] > 0.7
     (found,) = trained.explain(model, ["we saw a wonderful film"])
@@ -57,7 +57,7 @@ def test_the_student_follows_its_teacher(model: Model, trained: LearnedExplainer
 
 @pytest.mark.parametrize("signal", ["labelling", "regression"])
 def test_other_signals_learn_too_and_have_signs(model: Model, folder: Path, signal: str) -> None:
-    made = train_l2e(model, texts(300), Occlusion(), parts=Parts(folder / "parts"), signal=signal, **SMALL)
+    made = train("l2e", model, texts(300), Occlusion(), parts=Parts(folder / "parts"), signal=signal, **SMALL)
     assert made.about.scores["spearman"] > 0.7
     (found,) = made.explain(model, ["a wonderful film with dull acting"], ["positive"])
     scores = dict(zip(found.units.texts, found.scores, strict=True))
@@ -67,19 +67,19 @@ def test_other_signals_learn_too_and_have_signs(model: Model, folder: Path, sign
 
 def test_everything_it_came_from_is_on_it(model: Model, trained: LearnedExplainer) -> None:
     about = trained.about
-    assert (about.model, about.fingerprint, about.teacher) == (model.name, model.fingerprint(), "occlusion")
-    assert about.teacher_parameters == dict(Occlusion().parameters)
+    assert (about.model, about.fingerprint, about.reference) == (model.name, model.fingerprint(), "occlusion")
+    assert about.reference_parameters == dict(Occlusion().parameters)
     assert about.data == "made up"
     assert about.cost["training texts"] == 140
     assert about.cost["validation texts"] == about.cost["held-out texts"] == 30
     assert about.cost["speed-up"] > 0  # type: ignore[operator] # a number
-    assert trained.doubt is not None
-    assert trained.doubt.report["texts"] <= 30
+    assert trained.disagreement is not None
+    assert trained.disagreement.report["texts"] <= 30
 
 
 def test_the_numbers_are_those_of_the_held_out_texts(model: Model, folder: Path) -> None:
     apart = texts(30, seed=1)
-    made = train_l2e(model, [*texts(40), *apart], Occlusion(), held_out=apart, **{**SMALL, "epochs": 1})
+    made = train("l2e", model, [*texts(40), *apart], Occlusion(), held_out=apart, **{**SMALL, "epochs": 1})
     assert made.about.cost["held-out texts"] == 30
     assert made.about.cost["training texts"] == 34  # of the other forty, six are for validation
     taught = Occlusion().explain(model, apart)
@@ -113,54 +113,53 @@ def test_after_a_kill_the_same_call_gives_the_same_explainer(
     given: tuple[Any, ...] = (model, texts(60), Occlusion())
     settings = {**SMALL, "epochs": 3}
     with listening(Stop(what, steps)), pytest.raises(KeyboardInterrupt):
-        train_l2e(*given, folder=tmp_path, **settings)
-    resumed = train_l2e(*given, folder=tmp_path, **settings)
-    whole = train_l2e(*given, **settings)
+        train("l2e", *given, folder=tmp_path, **settings)
+    resumed = train("l2e", *given, folder=tmp_path, **settings)
+    whole = train("l2e", *given, **settings)
     assert resumed.parameters == whole.parameters  # the hash of the weights is among them
     assert resumed.about.scores == whole.about.scores
 
 
-def test_a_finished_training_asks_the_teacher_nothing(model: Model, folder: Path, trained: LearnedExplainer) -> None:
+def test_a_finished_training_runs_the_reference_never(model: Model, folder: Path, trained: LearnedExplainer) -> None:
     with listening(Stop("training", 0)):
-        again = train_l2e(model, texts(200), Occlusion(), folder=folder, data="made up", **SMALL)
+        again = train("l2e", model, texts(200), Occlusion(), folder=folder, data="made up", **SMALL)
     assert again.parameters == trained.parameters
     with pytest.raises(FormatError, match="another training: its configuration"):
-        train_l2e(model, texts(200), Occlusion(), folder=folder, **{**SMALL, "epochs": 2})
+        train("l2e", model, texts(200), Occlusion(), folder=folder, **{**SMALL, "epochs": 2})
 
 
-def test_labels_need_no_teacher(model: Model, folder: Path, trained: LearnedExplainer) -> None:
+def test_labels_need_no_reference(model: Model, folder: Path, trained: LearnedExplainer) -> None:
     labels = Occlusion().explain(model, texts(200))
-    made = train_l2e(model, labels, **SMALL)
+    made = train("l2e", model, labels, **SMALL)
     assert made.parameters == trained.parameters
-    with pytest.raises(ParameterError, match="leave out teacher"):
-        train_l2e(model, labels, "lime", **SMALL)
+    with pytest.raises(ParameterError, match="leave out reference"):
+        train("l2e", model, labels, "lime", **SMALL)
 
 
-def test_several_teachers(model: Model, folder: Path) -> None:
-    parts, teachers = Parts(folder / "parts"), [Occlusion(), Random()]
+def test_several_references(model: Model, folder: Path) -> None:
+    parts, references = Parts(folder / "parts"), [Occlusion(), Random()]
     settings = {**SMALL, "signal": "regression"}
-    averaged = train_l2e(model, texts(200), teachers, parts=parts, **settings)
-    assert averaged.about.teacher == "occlusion+random"
-    apart = train_l2e(model, texts(200), teachers, parts=parts, teachers="apart", **settings)
+    averaged = train("l2e", model, texts(200), references, parts=parts, **settings)
+    assert averaged.about.reference == "occlusion+random"
+    apart = train("l2e", model, texts(200), references, parts=parts, combine="apart", **settings)
     assert apart.about.scores["spearman"] > averaged.about.scores["spearman"]  # the first one's words are not blurred
     assert apart.about.scores["spearman"] > 0.6
 
 
 def test_fresh_labels_in_every_epoch(model: Model) -> None:
-    teacher = Lime(samples=4)
-    given: tuple[Any, ...] = (model, texts(40), teacher)
+    given: tuple[Any, ...] = (model, texts(40), Lime(samples=4))
     settings = {**SMALL, "epochs": 3}
-    drawn, kept = (train_l2e(*given, fresh=fresh, **settings) for fresh in (True, False))
+    drawn, kept = (train("l2e", *given, fresh=fresh, **settings) for fresh in (True, False))
     assert drawn.parameters != kept.parameters
-    assert drawn.parameters == train_l2e(*given, fresh=True, **settings).parameters
+    assert drawn.parameters == train("l2e", *given, fresh=True, **settings).parameters
 
 
 def test_the_seed_decides(model: Model, folder: Path) -> None:
     parts = Parts(folder / "parts")
     settings = {**SMALL, "epochs": 1}
-    made = [train_l2e(model, texts(60), Occlusion(), parts=parts, seed=seed, **settings) for seed in (0, 0)]
+    made = [train("l2e", model, texts(60), Occlusion(), parts=parts, seed=seed, **settings) for seed in (0, 0)]
     before = list(parts.keys())
-    made.append(train_l2e(model, texts(60), Occlusion(), parts=parts, seed=1, **settings))
+    made.append(train("l2e", model, texts(60), Occlusion(), parts=parts, seed=1, **settings))
     assert list(parts.keys()) == before  # another split of the same labels
     assert made[0].parameters == made[1].parameters
     assert made[0].parameters != made[2].parameters
@@ -169,7 +168,7 @@ def test_the_seed_decides(model: Model, folder: Path) -> None:
 @pytest.mark.parametrize("signal", ["ranking", "labelling"])
 def test_epochs_may_be_chosen_by_what_the_top_units_weigh(model: Model, folder: Path, signal: str) -> None:
     settings = {**SMALL, "signal": signal, "choose": "top_weight"}
-    made = train_l2e(model, texts(300), Occlusion(), parts=Parts(folder / "parts"), **settings)
+    made = train("l2e", model, texts(300), Occlusion(), parts=Parts(folder / "parts"), **settings)
     assert made.about.scores["top-k IoU"] > 0.6
 
 
@@ -177,7 +176,7 @@ def test_kept_embeddings_are_the_explained_models_under_one_matrix(tmp_path: Pat
     embedded = load_model("default", device="cpu")
     assert isinstance(embedded, NetworkModel)
     settings = {**SMALL, "epochs": 2, "reading": "tokens", "embeddings": "kept"}
-    made = train_l2e(embedded, texts(40), Occlusion(), **settings)
+    made = train("l2e", embedded, texts(40), Occlusion(), **settings)
     assert isinstance(made.shape, Scorer)
     assert made.shape.config.table is None  # folded: what is saved is no larger than with embeddings of its own
     known = embedded.network.get_input_embeddings().weight.detach().double()
@@ -190,9 +189,9 @@ def test_kept_embeddings_are_the_explained_models_under_one_matrix(tmp_path: Pat
     assert again.explain(embedded, ["a warm film"])[0].scores == made.explain(embedded, ["a warm film"])[0].scores
 
 
-def test_few_texts_leave_out_doubt(model: Model) -> None:
-    made = train_l2e(model, texts(20), Occlusion(), **{**SMALL, "epochs": 1})
-    assert made.doubt is None
+def test_few_texts_give_no_estimate_of_disagreement(model: Model) -> None:
+    made = train("l2e", model, texts(20), Occlusion(), **{**SMALL, "epochs": 1})
+    assert made.disagreement is None
     assert made.about.scores
 
 
@@ -201,9 +200,9 @@ def test_few_texts_leave_out_doubt(model: Model) -> None:
     [
         (["good film"], {}, InputError, "1 different texts are too few"),
         (texts(9), {"signal": "rank"}, UnknownNameError, "did you mean ranking"),
-        (texts(9), {"widht": 3}, ParameterError, "unknown setting of l2e: .*widht"),
+        (texts(9), {"widht": 3}, ParameterError, "unknown setting of l2e: 'widht'"),
         (texts(9), {"validation": 0.6, "held_out": 0.4}, ParameterError, "leave something to train on"),
-        (texts(9), {"signal_settings": {"classes": 5}}, ParameterError, "ranking has no such setting"),
+        (texts(9), {"signal_settings": {"classes": 5}}, ParameterError, "unknown parameter of ranking 'classes'"),
         (texts(9), {"fresh": True}, ParameterError, "occlusion has no seed"),
         (texts(9), {"choose": "best"}, ParameterError, "choose of l2e must be 'loss' or 'top_weight', got 'best'"),
         (texts(9), {"embeddings": "first"}, ParameterError, "embeddings of l2e must be 'own' or 'kept', got 'first'"),
@@ -215,4 +214,4 @@ def test_mistakes_are_told(
     model: Model, given: list[str], settings: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        train_l2e(model, given, "occlusion", **settings)
+        train("l2e", model, given, "occlusion", **settings)

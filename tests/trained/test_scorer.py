@@ -16,11 +16,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from didact.errors import FormatError, InputError, ParameterError
 from didact.ops.units import word_spans
 from didact.testing.tiny import TEXTS, tiny_tokenizer
-from didact.trained import shapes
 from didact.trained.shapes._attention import Sight, _band
-from didact.trained.shapes.base import Item
-from didact.trained.shapes.scorer import Scorer, ScorerConfig
-from didact.trained.shapes.vocabulary import Vocabulary
+from didact.trained.shapes._scorer_config import ScorerConfig
+from didact.trained.shapes._vocabulary import Vocabulary
+from didact.trained.shapes.base import SHAPES, Item
+from didact.trained.shapes.scorer import Scorer
 from didact.types import Example, Prediction, Units
 
 LABELS = ("negative", "positive", "neutral")
@@ -39,7 +39,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "tokens and window": {"reading": "tokens", "window": 2, "positions": "sinusoidal"},
     "pairs": {"pairs": True, "positions": "sinusoidal"},
     "pairs, heads, window": {"pairs": True, "conditional": "heads", "window": 2, "positions": "learned"},
-    "teachers": {"teachers": 3, "positions": "learned"},
+    "references": {"references": 3, "positions": "learned"},
     "table": {"table": 24, "positions": "learned"},
 }
 
@@ -60,7 +60,7 @@ def scorer(**changes: Any) -> Scorer:
 
 
 def items_of(shape: Scorer, documents: Sequence[Units] = DOCUMENTS, target: int = 1) -> list[Item]:
-    return shape.read(documents, [target] * len(documents), [PREDICTION] * len(documents))
+    return shape.read(None, documents, [target] * len(documents), [PREDICTION] * len(documents))
 
 
 @torch.no_grad()
@@ -125,7 +125,7 @@ def test_places_are_counted_as_in_the_text() -> None:
     shape = scorer(pairs=True, positions="learned")
     batch = shape.collate(items_of(shape, [units_of("good food", "the bill"), units_of("good")]))
     assert batch["places"].tolist() == [[1, 7, 4, 2, 3, 5, 6], [1, 4, 3, 2, 0, 0, 0]]
-    bare = scorer(conditional="heads", positions="learned", teachers=2)
+    bare = scorer(conditional="heads", positions="learned", references=2)
     assert bare.collate(items_of(bare, [units_of("good food")]))["places"].tolist() == [[0, 1, 2]]
 
 
@@ -155,14 +155,14 @@ def test_tokens_are_averaged_over_their_word() -> None:
     torch.testing.assert_close(found[1], each[1:].mean(0))
 
 
-def test_teachers_are_told_apart() -> None:
-    shape = scorer(teachers=2)
+def test_references_are_told_apart() -> None:
+    shape = scorer(references=2)
     (item,) = items_of(shape, DOCUMENTS[:1])
-    first, second = run(shape, [shape.taught_by(item, 0), shape.taught_by(item, 1)])
+    first, second = run(shape, [shape.for_reference(item, 0), shape.for_reference(item, 1)])
     torch.testing.assert_close(first, run(shape, [item])[0])
     assert (first - second).abs().max() > 1e-3
-    with pytest.raises(InputError, match="teacher 2 was asked for, but this scorer tells 2 apart"):
-        shape.taught_by(item, 2)
+    with pytest.raises(InputError, match="reference 2 was given, but this scorer tells 2 apart"):
+        shape.for_reference(item, 2)
 
 
 def test_outputs_of_the_explained_model_that_it_does_not_know_are_refused() -> None:
@@ -245,15 +245,15 @@ def test_embeddings_of_another_size_come_out_as_wide_as_the_others() -> None:
     assert shape.turn(shape.embedding.weight[1:]).std().item() == pytest.approx(64**-0.5, rel=0.05)
 
 
-@pytest.mark.parametrize("changes", [{}, {"pairs": True, "positions": "learned", "teachers": 2}])
+@pytest.mark.parametrize("changes", [{}, {"pairs": True, "positions": "learned", "references": 2}])
 def test_folded_it_gives_the_same_numbers_without_the_matrix(changes: dict[str, Any]) -> None:
     shape = scorer(table=24, reading="tokens", **changes)
-    folded = shape.folded()
+    folded = shape.finished()
     assert folded.config == dataclasses.replace(shape.config, table=None)
     assert not any(name.startswith("turn") for name, _ in folded.named_parameters())
     for ours, theirs in zip(run(shape, items_of(shape)), run(folded, items_of(folded)), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
-    assert folded.folded() is folded
+    assert folded.finished() is folded
 
 
 @pytest.mark.parametrize("table", [None, 12, 24])
@@ -279,7 +279,7 @@ def test_a_matrix_begins_with_the_embeddings_that_the_width_alone_would_have() -
     rows = torch.randn(narrow.reader.size - 2, 24, generator=torch.Generator().manual_seed(1))
     narrow.inherit(rows)
     wide.inherit(rows)
-    ours, theirs = wide.folded().embedding.weight, narrow.embedding.weight
+    ours, theirs = wide.finished().embedding.weight, narrow.embedding.weight
     torch.testing.assert_close(ours[2 : len(rows) + 2], theirs[2 : len(rows) + 2], rtol=0, atol=1e-6)
 
 
@@ -292,7 +292,7 @@ def test_a_scorer_of_words_inherits_nothing() -> None:
 def test_settings_reading_and_weights_make_the_same_scorer_again(changes: dict[str, Any], tmp_path: Path) -> None:
     shape = scorer(**changes)
     shape.save_reading(tmp_path)
-    again = shapes.get(shape.name).from_settings(shape.settings, tmp_path).double().eval()
+    again = SHAPES.get(shape.card.name).from_settings(shape.settings, tmp_path).double().eval()
     assert isinstance(again, Scorer)
     assert again.config == shape.config
     again.load_state_dict(shape.state_dict())
@@ -301,8 +301,8 @@ def test_settings_reading_and_weights_make_the_same_scorer_again(changes: dict[s
 
 
 def test_it_learns_with_every_part() -> None:
-    shape = scorer(pairs=True, positions="learned", teachers=2, window=2).train()
-    items = [shape.taught_by(item, i % 2) for i, item in enumerate(items_of(shape, [*DOCUMENTS, units_of(*PAIR)]))]
+    shape = scorer(pairs=True, positions="learned", references=2, window=2).train()
+    items = [shape.for_reference(item, i % 2) for i, item in enumerate(items_of(shape, [*DOCUMENTS, units_of(*PAIR)]))]
     batch = shape.collate(items)
     named = dict(shape.named_parameters())
     loss = shape(batch)[batch["present"]].square().sum()

@@ -9,7 +9,7 @@ from didact.errors import FormatError, ParameterError
 from didact.models.load import load_model
 from didact.ops.units import word_spans
 from didact.testing.tiny import ARCHITECTURES, TEXTS, tiny_model, tiny_tokenizer
-from didact.trained.shapes.vocabulary import PAD, UNKNOWN, Pieces, Vocabulary
+from didact.trained.shapes._vocabulary import PAD, UNKNOWN, Pieces, Vocabulary
 from didact.types import Example, Span, Units
 
 TRICKY = "Good unfathomable film, good ☃ naïve 🎉 ending — and 日本 too"

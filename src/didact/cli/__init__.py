@@ -5,19 +5,19 @@ from __future__ import annotations
 import argparse
 import gc
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
-from didact.cli import compare, demo, evaluate, explain, listing, report, reproduce, run, simulate, train
+from didact.cli import compare, convert, demo, evaluate, explain, listing, report, reproduce, run, simulate, train
 from didact.errors import DidactError
 
-COMMANDS = (explain, compare, evaluate, simulate, train, run, report, reproduce, listing, demo)
+COMMANDS = (explain, compare, evaluate, simulate, train, run, report, reproduce, convert, listing, demo)
 EPILOG = """examples:
   didact explain "A warm, funny and wonderful film."
   didact compare "Not bad at all." --methods lime,kernel_shap,integrated_gradients
   didact evaluate --data reviews.jsonl --methods lime,kernel_shap,integrated_gradients
   didact simulate --data reviews.jsonl --explainers lime,attention --students ridge
-  didact train l2e --data reviews.jsonl --teacher lime --out runs/my-explainer
+  didact train l2e --data reviews.jsonl --reference lime --out runs/my-explainer
   didact list methods
   didact demo
 """
@@ -41,6 +41,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+class _Command(argparse.ArgumentParser):
+    """A command whose options are added when it is the one that was given, so that the others cost nothing."""
+
+    add_arguments: Callable[[argparse.ArgumentParser], None] | None = None
+
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override] # as argparse has it
+        """Add the options, then parse."""
+        if self.add_arguments is not None:
+            add, self.add_arguments = self.add_arguments, None
+            add(self)
+        return super().parse_known_args(args, namespace)
+
+
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
     whole = argparse.ArgumentParser(
@@ -50,7 +63,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     whole.add_argument("--version", action="version", version=f"didact {version('didact')}")
-    commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Command)
     for module in COMMANDS:
         command = commands.add_parser(
             module.NAME,
@@ -59,6 +72,6 @@ def parser() -> argparse.ArgumentParser:
             epilog=module.EXAMPLES,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        module.add_arguments(command)
+        command.add_arguments = module.add_arguments
         command.set_defaults(run=module.run)
     return whole

@@ -57,12 +57,12 @@ def run(options: argparse.Namespace) -> None:
 
 def _learned(examples: list[Example], model: Model, options: argparse.Namespace) -> list[Explanation]:
     """Distil occlusion into a small network on other reviews, keep it, and explain with it."""
-    from didact.api import train_l2e
+    from didact.api import train
     from didact.data.corpus import generate
 
     print(f"Teaching a network what occlusion says of {options.learn} other reviews; about half a minute.", flush=True)
     others = generate(options.learn, seed=options.seed + 1)
-    explainer = train_l2e(others, model, "occlusion", out=options.out / "explainer")
+    explainer = train("l2e", others, model, "occlusion", out=options.out / "explainer")
     return explainer.explain(model, examples, [str(example.label) for example in examples])
 
 

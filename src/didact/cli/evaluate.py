@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from didact.cli import options as shared
 from didact.errors import ParameterError
 
 if TYPE_CHECKING:
-    from didact.experiments.recipe import Recipe
+    from didact.experiments.grading.recipe import GradingRecipe
 
 NAME = "evaluate"
 HELP = "Grade explainers on a model and data, and write a report."
@@ -54,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("output")
     group.add_argument("--name", default="evaluation", help="of the run (default: evaluation)")
     group.add_argument("--out", type=Path, metavar="DIR", help="folder of the run (default: runs/NAME)")
+    shared.add_execution(parser)
     shared.add_store(parser)
 
 
@@ -62,18 +63,18 @@ def run(options: argparse.Namespace) -> None:
     recipe = _recipe(options)
     if options.dry_run:
         from didact.api import estimates
-        from didact.experiments.prepare import prepare
+        from didact.experiments.grading.prepare import prepare
 
         experiment = prepare(recipe)
         options.format, options.out = "terminal", None
         explainers = list(experiment.explainers.values())
         shared.write_estimates(estimates(experiment.data.examples, experiment.model, explainers), options)
         return
-    shared.carry_out(recipe, options.out, options.store, _command(options))
+    shared.carry_out(recipe, options, _command(options))
 
 
-def _recipe(options: argparse.Namespace) -> Recipe:
-    from didact.experiments.recipe import Recipe
+def _recipe(options: argparse.Namespace) -> GradingRecipe:
+    from didact.experiments.grading.recipe import GradingRecipe
 
     settings = shared.parse_owned(options.set, "lime.samples=200")
     model = {
@@ -84,7 +85,7 @@ def _recipe(options: argparse.Namespace) -> Recipe:
         "max_truncated": 1.0 if options.truncate else 0.5,
     }
     data = {"source": options.data, "split": options.split, "limit": options.limit}
-    recipe: dict[str, Any] = {
+    recipe: dict[str, object] = {
         "name": options.name,
         "model": {name: value for name, value in model.items() if value is not None},
         "data": {name: value for name, value in data.items() if value is not None},
@@ -96,10 +97,12 @@ def _recipe(options: argparse.Namespace) -> Recipe:
         raise ParameterError(f"--set names {', '.join(sorted(settings))}, which --methods and --metrics do not list")
     if options.no_nulls:
         recipe["nulls"] = []
-    return Recipe.from_dict(recipe, "command line")
+    return GradingRecipe.from_dict(recipe, "command line")
 
 
-def _chosen(text: str, words: Sequence[str], key: str, settings: dict[str, dict[str, object]]) -> str | list[Any]:
+def _chosen(
+    text: str, words: Sequence[str], key: str, settings: dict[str, dict[str, object]]
+) -> str | list[dict[str, object]]:
     if text in words:
         return text
     names = [name.strip() for name in text.split(",") if name.strip()]

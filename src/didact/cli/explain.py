@@ -9,7 +9,7 @@ from didact.cli import options as shared
 from didact.errors import ParameterError
 
 if TYPE_CHECKING:
-    from didact.protocols import Model
+    from didact.protocols import Explainer, Model
     from didact.types import Example
 
 NAME = "explain"
@@ -38,8 +38,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--explainer", metavar="DIR", help="what 'didact train' wrote, or its Hub id, instead of --method"
     )
-    group.add_argument("--fallback", metavar="NAME", help="method for doubtful texts; --set then speaks of it")
-    group.add_argument("--doubt-above", type=float, metavar="X", help="what is doubtful (default: set in training)")
+    group.add_argument(
+        "--fallback", metavar="NAME", help="method for texts where the network is likely wrong; --set then sets it"
+    )
+    group.add_argument(
+        "--disagreement-above",
+        type=float,
+        metavar="X",
+        help="expected disagreement with its reference above which --fallback is used (default: set in training)",
+    )
     shared.add_dry_run(parser)
     shared.add_output(parser)
 
@@ -55,8 +62,8 @@ def run(options: argparse.Namespace) -> None:
     if options.explainer is not None:
         _explain_learned(examples, model, options, settings)
         return
-    if options.fallback is not None or options.doubt_above is not None:
-        raise ParameterError("--fallback and --doubt-above go with --explainer DIR")
+    if options.fallback is not None or options.disagreement_above is not None:
+        raise ParameterError("--fallback and --disagreement-above go with --explainer DIR")
     explainer = load_explainer(options.method or default_method(model), **settings)
     if options.dry_run:
         shared.write_estimates(estimates(examples, model, [explainer]), options)
@@ -67,22 +74,26 @@ def run(options: argparse.Namespace) -> None:
 def _explain_learned(
     examples: list[Example], model: Model, options: argparse.Namespace, settings: dict[str, object]
 ) -> None:
-    """Explain with a trained network, and doubtful texts with the method that stands behind it."""
+    """Explain with a trained network, and texts where it is likely wrong with a method, where one is named."""
     if options.method is not None:
         raise ParameterError(f"give --method {options.method} or --explainer {options.explainer}, not both")
     if options.set and options.fallback is None:
-        raise ParameterError("--set speaks of a method, and a trained network has no settings; name a --fallback")
+        raise ParameterError("--set sets a method, and a trained network has no settings; name a --fallback")
     from didact.api import estimates, load_explainer
     from didact.progress import listening
     from didact.render.progress import ProgressBar
     from didact.trained.explainer import LearnedExplainer
+    from didact.trained.fallback import FallbackExplainer
 
-    explainer = LearnedExplainer.from_pretrained(options.explainer, model=model, device=options.device)
+    learned = LearnedExplainer.from_pretrained(options.explainer, model=model, device=options.device)
+    explainer: Explainer = learned
+    if options.fallback is not None:
+        slow = load_explainer(options.fallback, **settings)
+        explainer = FallbackExplainer(learned, slow, above=options.disagreement_above)
     if options.dry_run:
         shared.write_estimates(estimates(examples, model, [explainer]), options)
         return
-    fallback = None if options.fallback is None else load_explainer(options.fallback, **settings)
     targets = [shared.parse_target(options.target)] * len(examples)
     with listening(ProgressBar()):
-        found = explainer.explain(model, examples, targets, fallback=fallback, doubt_above=options.doubt_above)
-    shared.write(found, options)
+        explanations = explainer.explain(model, examples, targets)
+    shared.write(explanations, options)

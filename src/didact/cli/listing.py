@@ -6,15 +6,17 @@ import argparse
 import json
 
 NAME = "list"
-HELP = "List methods, metrics, students and channels, the models that can be explained, or data sets known by name."
+HELP = "List methods, metrics, students, channels, presets, kinds of recipes, models or data sets."
 EXAMPLES = """examples:
   didact list methods
   didact list methods --format json
   didact list metrics
   didact list students
   didact list channels
+  didact list presets
   didact list models
   didact list data
+  didact list recipes
 """
 
 MODELS = (
@@ -29,8 +31,12 @@ SHOWN = {
     "metrics": ("name", "family", "better", "needs", "summary"),
     "students": ("name", "family", "answers", "channels", "summary"),
     "channels": ("name", "answers", "needs", "summary"),
+    "presets": ("name", "family", "shape", "signals", "summary"),
+    "shapes": ("name", "family", "needs", "summary"),
+    "signals": ("name", "family", "needs", "outputs", "summary"),
     "models": ("model", "what"),
     "data": ("name", "task", "splits", "rationales", "from"),
+    "recipes": ("name", "summary"),
 }
 """The columns of each table; JSON has more."""
 
@@ -48,8 +54,12 @@ def run(options: argparse.Namespace) -> None:
         "metrics": _metrics,
         "students": _students,
         "channels": _channels,
+        "presets": _presets,
+        "shapes": _shapes,
+        "signals": _signals,
         "models": _models,
         "data": _data,
+        "recipes": _recipes,
     }
     rows = makers[options.what]()
     if options.format == "json":
@@ -94,6 +104,31 @@ def _channels() -> list[dict[str, object]]:
     from didact.students.base import CHANNELS
 
     return [vars(card) | {"answers": sorted(card.answers), "needs": sorted(card.needs)} for card in CHANNELS.cards()]
+
+
+def _presets() -> list[dict[str, object]]:
+    from didact.trained.presets.base import PRESETS
+
+    plain = [vars(card) | {"needs": sorted(card.needs), "signals": list(card.signals)} for card in PRESETS.cards()]
+    return [{name: value for name, value in card.items() if name not in ("learns", "examples")} for card in plain]
+
+
+def _shapes() -> list[dict[str, object]]:
+    from didact.trained.shapes.base import SHAPES
+
+    return [vars(card) | {"needs": sorted(card.needs)} for card in SHAPES.cards()]
+
+
+def _signals() -> list[dict[str, object]]:
+    from didact.trained.signals.base import SIGNALS
+
+    return [vars(card) | {"needs": sorted(card.needs)} for card in SIGNALS.cards()]
+
+
+def _recipes() -> list[dict[str, object]]:
+    from didact.experiments.engine.kinds import RECIPES
+
+    return [vars(card) for card in RECIPES.cards()]
 
 
 def _models() -> list[dict[str, object]]:

@@ -14,7 +14,7 @@ from didact.errors import InputError, ParameterError
 from didact.types import SCALES, Example
 
 if TYPE_CHECKING:
-    from didact.experiments.recipe import Recipe
+    from didact.experiments.engine.toml import TomlRecipe
     from didact.protocols import Model
     from didact.types import Estimate, Explanation
 
@@ -71,24 +71,51 @@ def add_store(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def carry_out(recipe: Recipe, out: Path | None, store: Path | None, command: str) -> None:
-    """Run a recipe, write its report, show the summary and print the page's path last."""
+def add_execution(parser: argparse.ArgumentParser) -> None:
+    """How many processes share a run, and for how long."""
+    group = parser.add_argument_group("execution")
+    group.add_argument(
+        "--workers", type=int, default=1, metavar="N", help="processes that share one GPU or CPU (default: 1)"
+    )
+    group.add_argument(
+        "--seconds",
+        type=float,
+        metavar="S",
+        help="begin nothing new after so many seconds and report what there is; the same command goes on later",
+    )
+
+
+def carry_out(recipe: TomlRecipe, options: argparse.Namespace, command: str) -> None:
+    """Run a recipe, show and write its report, and print the files written; the page's path comes last.
+
+    Args:
+        recipe: of any kind.
+        options: with ``out``, ``store``, ``device``, ``workers`` and ``seconds``.
+        command: the command line, for the manifest.
+    """
+    import time
+
     from rich.console import Console
 
-    from didact.cli import report
-    from didact.experiments.prepare import prepare
-    from didact.experiments.report import find_in, write
-    from didact.experiments.runner import run
+    from didact.experiments.engine.kinds import ReportOptions, kind_of
+    from didact.experiments.engine.run import run_recipe
+    from didact.experiments.engine.steps import RunOptions
     from didact.progress import listening
     from didact.render.progress import ProgressBar
 
-    folder = out or Path("runs") / recipe.name
+    if options.workers < 1:
+        raise ParameterError(f"--workers must be at least 1, got {options.workers}")
+    folder = options.out or Path("runs") / recipe.name
+    deadline = None if options.seconds is None else time.time() + options.seconds
     with listening(ProgressBar()):
-        run(prepare(recipe), folder, store=store, command=command)
-    findings = find_in(folder)
-    report.show(findings, Console())
-    for path in write(findings):
-        print(path)
+        result = run_recipe(
+            recipe, RunOptions(folder, options.store, options.device, options.workers, deadline, command)
+        )
+    if not result.complete:
+        print(f"didact: time is up before all is done; the same command goes on in {folder}", file=sys.stderr)
+    if (folder / "records.parquet").is_file():
+        for path in kind_of(folder).report(folder, ReportOptions(), Console()):
+            print(path)
 
 
 def read_input(options: argparse.Namespace) -> list[Example]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from didact.cli import options as shared
 from didact.errors import ParameterError
 
 NAME = "reproduce"
@@ -21,6 +22,9 @@ l2e: tables 1, 2, 3, 4, 5, 7, 8, 9 and figures 3 to 6. simulability: tables 1 an
 chosen. A recipe that was stopped goes on where it was when the same command is given again.
 """
 
+_KINDS = {"l2e": "distillation", "simulability": "simulability"}
+"""Paper -> the kind of recipes that measure its tables."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own options."""
@@ -32,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument("--table", type=int, metavar="N", help="only this table")
     chosen.add_argument("--figure", type=int, metavar="N", help="only this figure")
-    chosen.add_argument("--recipe", type=Path, metavar="FILE", help="measure what a study file says, into --out")
+    chosen.add_argument("--recipe", type=Path, metavar="FILE", help="measure what a recipe says, into --out/NAME")
     chosen.add_argument(
         "--neutral",
         metavar="ENCODER",
@@ -43,73 +47,52 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="where --recipe and --neutral write (no default)")
     parser.add_argument("--device", help="cpu, cuda, ... (default: the GPU when there is one)")
+    shared.add_execution(parser)
+    shared.add_store(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     """Print the tables, or measure."""
     if (options.recipe or options.neutral) and options.out is None:
         raise ParameterError("--recipe and --neutral write into a folder; name one with --out")
-    if options.paper == "simulability":
-        _simulability(options)
-    elif options.recipe:
-        _measure(options.recipe, options.out, options.device)
+    if options.paper == "simulability" and (options.neutral or options.figure is not None):
+        raise ParameterError("--neutral and --figure belong to l2e; simulability has tables")
+    if options.recipe:
+        _measure(options)
     elif options.neutral:
         _train(options.neutral, options.out, options.device)
     else:
-        _show(options)
+        print(_printed(options.paper, options.results, table=options.table, figure=options.figure), end="")
 
 
-def _simulability(options: argparse.Namespace) -> None:
+def _measure(options: argparse.Namespace) -> None:
+    """Carry out a recipe into a folder of its own in --out, and print the paper's tables that it fills."""
+    from didact.experiments.engine.kinds import read_recipe
+
+    kind, recipe = read_recipe(options.recipe)
+    if kind.card.name != _KINDS[options.paper]:
+        wanted = _KINDS[options.paper]
+        raise ParameterError(f"{options.recipe} is a recipe of {kind.card.name}; {options.paper} takes {wanted}")
+    folder = options.out
+    options.out = folder / recipe.name
+    shared.carry_out(recipe, options, f"didact reproduce {options.paper} {options.recipe.name}")
+    for number in recipe.to_dict()["tables"]:
+        print(_printed(options.paper, folder, table=number))
+
+
+def _printed(paper: str, folder: Path | None, *, table: int | None = None, figure: int | None = None) -> str:
+    """A table, a figure, or all of them, with what was measured in a folder."""
+    if paper == "l2e":
+        from didact.experiments.papers import l2e
+
+        measured = l2e.read(folder)
+        if figure is not None:
+            return l2e.figure(figure, measured)
+        return l2e.everything(measured) if table is None else l2e.table(table, measured)
     from didact.experiments.papers import simulability
 
-    if options.neutral or options.figure is not None:
-        raise ParameterError("--neutral and --figure belong to l2e; simulability has tables")
-    if options.recipe:
-        from didact.cli import taught
-        from didact.experiments.simulability.recipe import Recipe
-
-        recipe = Recipe.from_toml(options.recipe)
-        folder = options.out / recipe.name
-        taught.carry_out(recipe, folder, None, options.device, f"didact reproduce simulability {options.recipe.name}")
-        results = simulability.read(options.out)
-        for number in recipe.tables:
-            print(simulability.table(number, results))
-        return
-    results = simulability.read(options.results)
-    chosen = (
-        simulability.table(options.table, results) if options.table is not None else simulability.everything(results)
-    )
-    print(chosen, end="")
-
-
-def _show(options: argparse.Namespace) -> None:
-    from didact.experiments.papers import l2e
-
-    results = l2e.read(options.results)
-    if options.table is not None:
-        print(l2e.table(options.table, results), end="")
-    elif options.figure is not None:
-        print(l2e.figure(options.figure, results), end="")
-    else:
-        print(l2e.everything(results), end="")
-
-
-def _measure(recipe: Path, out: Path, device: str | None) -> None:
-    from didact.experiments.distillation.recipe import Study
-    from didact.experiments.distillation.steps import run
-    from didact.experiments.papers import l2e
-    from didact.progress import listening
-    from didact.render.progress import ProgressBar
-    from didact.store import records
-
-    study = Study.from_toml(recipe)
-    with listening(ProgressBar()):
-        table = run(study, out / "work" / study.name, device=device)
-    records.write(out / f"records-{study.name}.parquet", table)
-    results = l2e.read(out)
-    for number in study.tables:
-        print(l2e.table(number, results))
-    print(out / f"records-{study.name}.parquet")
+    runs = simulability.read(folder)
+    return simulability.everything(runs) if table is None else simulability.table(table, runs)
 
 
 def _train(encoder: str, out: Path, device: str | None) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from didact.cli import options as shared
-from didact.cli import taught
 from didact.errors import ParameterError
 
 if TYPE_CHECKING:
-    from didact.experiments.simulability.recipe import Recipe
+    from didact.experiments.simulability.recipe import SimulabilityRecipe
+
+Number = TypeVar("Number", int, float)
 
 NAME = "simulate"
 HELP = "Grade explainers by teaching: what do their explanations add to students who learn to imitate the model?"
@@ -23,9 +24,9 @@ EXAMPLES = """examples:
   didact simulate --channels attention --weight attention=5 --share 0.2 --precision 0.01
   didact simulate --explainers integrated_gradients --bits 1,2,4 --students ridge
 
-Students are told nothing, what explainers say, or what controls say that explain nothing; the exam is taken without
-hints. Explanations and students are kept in OUT/parts: a run that was stopped goes on when the same command is given
-again, and another explainer costs only what is new. 'didact list students' and 'didact list channels' list both.
+Students are trained without hints, with explanations as hints, or with controls that explain nothing; they are tested
+without hints. Explanations and students are kept in OUT/parts: a run that was stopped goes on when the same command
+is given again, and another explainer costs only what is new. See 'didact list students' and 'didact list channels'.
 """
 
 
@@ -37,18 +38,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--data",
         default="corpus",
         metavar="DATA",
-        help="texts to teach: a file, a folder, a preset ('didact list data') or a Hub id (default: made-up reviews)",
+        help="training texts: a file, a folder, a preset ('didact list data') or a Hub id (default: made-up reviews)",
     )
     group.add_argument("--split", help="which split (default: the students' part of a preset that has one)")
     group.add_argument(
         "--limit",
         type=int,
         metavar="N",
-        help="at most so many texts to draw lessons from (default: twice the most taught)",
+        help="at most so many texts to draw training texts from (default: twice the largest size)",
     )
-    group.add_argument("--exam", metavar="DATA", help="texts to ask about (default: held out from --data)")
-    group.add_argument("--exam-split", metavar="SPLIT", help="of the exam")
-    group.add_argument("--exam-limit", type=int, metavar="N", help="at most so many texts to ask about")
+    group.add_argument("--exam", metavar="DATA", help="test texts (default: held out from --data)")
+    group.add_argument("--exam-split", metavar="SPLIT", help="of the test texts")
+    group.add_argument("--exam-limit", type=int, metavar="N", help="at most so many test texts")
+    _add_teaching(parser)
+    group = parser.add_argument_group("output")
+    group.add_argument("--name", default="simulation", help="of the run (default: simulation)")
+    group.add_argument("--out", type=Path, metavar="DIR", help="folder of the run (default: runs/NAME)")
+    shared.add_execution(parser)
+    shared.add_store(parser)
+
+
+def _add_teaching(parser: argparse.ArgumentParser) -> None:
+    """What students are taught, and how many of them."""
     group = parser.add_argument_group("teaching")
     group.add_argument(
         "--explainers", metavar="A,B", help="whose explanations (default: occlusion,gradient_x_input,attention)"
@@ -57,10 +68,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--students", metavar="A,B", help="kinds of students (default: ridge and a small bilstm_attention)"
     )
     group.add_argument("--channels", metavar="A,B", help="how explanations reach them (default: all that fit)")
-    group.add_argument("--sizes", default="100", metavar="A,B", help="lessons of a student (default: 100)")
+    group.add_argument("--sizes", default="100", metavar="A,B", help="training texts of a student (default: 100)")
     group.add_argument("--subsets", type=int, default=5, metavar="N", help="students of a kind (default: 5)")
-    group.add_argument("--share", default="0.1", metavar="A,B", help="share of the words that is told (default: 0.1)")
-    group.add_argument("--bits", metavar="A,B", help="tell weights of all words, rounded to so many bits, instead")
+    group.add_argument("--share", default="0.1", metavar="A,B", help="share of the words in a hint (default: 0.1)")
+    group.add_argument("--bits", metavar="A,B", help="weights of all words, rounded to so many bits, instead")
     group.add_argument("--no-controls", action="store_true", help="do not teach what explains nothing")
     group.add_argument(
         "--precision", type=float, metavar="X", help="go on until gains are known to ± X (0.01: a point)"
@@ -73,21 +84,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a setting of an explainer, a student or a channel; may be repeated",
     )
-    group.add_argument("--seed", type=int, default=0, help="of lessons, students and controls (default: 0)")
-    group = parser.add_argument_group("output")
-    group.add_argument("--name", default="simulation", help="of the run (default: simulation)")
-    group.add_argument("--out", type=Path, metavar="DIR", help="folder of the run (default: runs/NAME)")
-    shared.add_store(parser)
+    group.add_argument("--seed", type=int, default=0, help="of training texts, students and controls (default: 0)")
 
 
 def run(options: argparse.Namespace) -> None:
     """Make the recipe, run it and report."""
-    taught.carry_out(_recipe(options), options.out, options.store, options.device, _command(options))
+    shared.carry_out(_recipe(options), options, _command(options))
 
 
-def _recipe(options: argparse.Namespace) -> Recipe:
-    from didact.experiments.simulability.prepare import USUAL
-    from didact.experiments.simulability.recipe import Recipe
+def _recipe(options: argparse.Namespace) -> SimulabilityRecipe:
+    from didact.experiments.simulability.recipe import SimulabilityRecipe
 
     settings = shared.parse_owned(options.set, "transformer.epochs=3")
     for channel, weight in shared.parse_settings(options.weight).items():
@@ -100,18 +106,12 @@ def _recipe(options: argparse.Namespace) -> Recipe:
         "max_length": options.max_length,
         "max_truncated": 1.0 if options.truncate else 0.5,
     }
-    limit = options.limit or 2 * max(sizes)
-    split, exam = options.split, {"source": options.exam, "split": options.exam_split, "limit": options.exam_limit}
-    if split is None and not any(exam.values()) and options.data in USUAL:
-        split, exam["split"] = USUAL[options.data]
-    if any(exam.values()) and exam["source"] is None:
-        exam["source"] = options.data
-        exam["seed"] = 1 if options.data == "corpus" else None
-    recipe: dict[str, Any] = {
+    data, exam = _sources(options, sizes)
+    recipe = {
         "name": options.name,
-        "model": model,
-        "data": {"source": options.data, "split": split, "limit": limit},
-        "exam": exam,
+        "model": _given(model),
+        "data": _given(data),
+        "exam": _given(exam) or None,
         "explainers": _chosen(options.explainers, "method", settings),
         "students": _chosen(options.students, "student", settings),
         "channels": _chosen(options.channels, "channel", settings),
@@ -127,28 +127,43 @@ def _recipe(options: argparse.Namespace) -> Recipe:
             f"--set and --weight name {', '.join(sorted(settings))}, which --explainers, --students and --channels do "
             "not list"
         )
-    for name in ("model", "data", "exam"):
-        recipe[name] = {key: value for key, value in recipe[name].items() if value is not None}
-    if not recipe["exam"]:
-        del recipe["exam"]
-    return Recipe.from_dict({key: value for key, value in recipe.items() if value is not None}, "command line")
+    return SimulabilityRecipe.from_dict(_given(recipe), "command line")
 
 
-def _chosen(text: str | None, key: str, settings: dict[str, dict[str, object]]) -> list[Any] | None:
-    """Names with their settings; None where nothing was said."""
+def _sources(options: argparse.Namespace, sizes: list[int]) -> tuple[dict[str, object], dict[str, object]]:
+    """Where training texts and test texts come from."""
+    from didact.experiments.simulability.prepare import USUAL
+
+    split = options.split
+    exam: dict[str, object] = {"source": options.exam, "split": options.exam_split, "limit": options.exam_limit}
+    if split is None and not any(exam.values()) and options.data in USUAL:
+        split, exam["split"] = USUAL[options.data]
+    if any(exam.values()) and exam["source"] is None:
+        exam["source"] = options.data
+        exam["seed"] = 1 if options.data == "corpus" else None
+    return {"source": options.data, "split": split, "limit": options.limit or 2 * max(sizes)}, exam
+
+
+def _given(options: dict[str, object]) -> dict[str, object]:
+    """Without what was left out."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _chosen(text: str | None, key: str, settings: dict[str, dict[str, object]]) -> list[dict[str, object]] | None:
+    """Names with their settings; None where none are given."""
     if text is None:
         return None
     names = [name.strip() for name in text.split(",") if name.strip()]
     return [{key: name, **settings.pop(name, {})} for name in names]
 
 
-def _formats(options: argparse.Namespace) -> list[dict[str, Any]]:
+def _formats(options: argparse.Namespace) -> list[dict[str, object]]:
     if options.bits is not None:
         return [{"kind": "dense", "bits": bits} for bits in _numbers(options.bits, "--bits", int)]
     return [{"share": share} for share in _numbers(options.share, "--share", float)]
 
 
-def _numbers(text: str, option: str, kind: type[int] | type[float]) -> list[Any]:
+def _numbers(text: str, option: str, kind: type[Number]) -> list[Number]:
     try:
         return [kind(part) for part in text.split(",")]
     except ValueError:

@@ -1,10 +1,12 @@
-"""``didact train``: distil a slow explainer into a network that explains in one pass."""
+"""``didact train``: train an explainer that explains in one pass; the options of a preset are its settings."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import NoneType
+from typing import TYPE_CHECKING, Literal, get_args, get_origin
 
 from didact.cli import options as shared
 from didact.errors import InputError, ParameterError
@@ -12,24 +14,38 @@ from didact.errors import InputError, ParameterError
 if TYPE_CHECKING:
     from didact.protocols import Explainer, Model
     from didact.trained.explainer import LearnedExplainer
-    from didact.types import Explanation
+    from didact.trained.presets.base import PresetCard, PresetSetting
+    from didact.types import Example, Explanation
 
 NAME = "train"
-HELP = "Train an explainer: a small network that learns from a slow method and explains in one pass."
+HELP = "Train an explainer: a network that explains in one pass."
 EXAMPLES = """examples:
   didact train l2e
-  didact train l2e --model ./my-model --data reviews.jsonl --teacher lime --out runs/my-explainer
-  didact train l2e --data sst2 --limit 2000 --teacher kernel_shap --set evaluations=200 --signal labelling
-  didact train l2e --labels labels.jsonl --out runs/from-labels
-  didact explain "A warm, funny and wonderful film." --explainer runs/l2e --fallback lime
-
-A run that was killed goes on where it stopped when the same command is given again.
+  didact train l2e --help
 """
+RESUME = "A run that was killed goes on where it stopped when the same command is given again."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's own options."""
-    parser.add_argument("preset", choices=("l2e",), help="what to train: l2e learns another explainer's scores")
+    """A sub-command per registered preset."""
+    from didact.trained.presets.base import PRESETS, settings_of
+
+    presets = parser.add_subparsers(
+        title="presets", metavar="PRESET", dest="preset", required=True, parser_class=argparse.ArgumentParser
+    )
+    for card in PRESETS.cards():
+        examples = "\n".join(f"  {line}" for line in card.examples)
+        command = presets.add_parser(
+            card.name,
+            help=card.summary,
+            description=f"{card.summary} ({card.reference})",
+            epilog=f"examples:\n{examples}\n\n{RESUME}" if examples else RESUME,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        _add_preset(command, card, settings_of(PRESETS.get(card.name)))
+
+
+def _add_preset(parser: argparse.ArgumentParser, card: PresetCard, settings: Sequence[PresetSetting]) -> None:
     shared.add_model(parser)
     group = parser.add_argument_group("data")
     group.add_argument(
@@ -40,95 +56,134 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--split", help="which split (default: train, or the only one)")
     group.add_argument("--limit", type=int, default=600, metavar="N", help="at most so many texts (default: 600)")
-    group.add_argument("--labels", type=Path, metavar="FILE", help="read labels (.parquet, .jsonl) instead of --data")
-    group.add_argument("--force", action="store_true", help="take labels that explain another model")
-    shared.add_method(parser)
-    group = parser.add_argument_group("teacher")
-    group.add_argument(
-        "--teacher", metavar="A,B", help="method that makes the labels; the average of several (default: quick lime)"
-    )
-    group.add_argument(
-        "--set", metavar="NAME=VALUE", action="append", default=[], help="a setting of the teacher; may be repeated"
-    )
-    group.add_argument("--fresh", action="store_true", help="new labels in every epoch, for noisy teachers")
-    group = parser.add_argument_group("training")
-    group.add_argument("--signal", default="ranking", choices=("ranking", "labelling", "regression"), help="the loss")
-    group.add_argument("--epochs", type=int, metavar="N", help="at most so many")
-    group.add_argument("--width", type=int, metavar="N", help="of the network; a multiple of 4")
-    group.add_argument("--initialisations", type=int, metavar="N", help="train so often and keep the best (default: 1)")
-    group.add_argument("--seed", type=int, default=0, help="decides split, first weights and training (default: 0)")
+    if card.learns is not None:
+        _add_reference(parser, card.learns[0])
+    group = parser.add_argument_group(f"settings of {card.name}")
+    for setting in settings:
+        _add_setting(group, setting)
     group = parser.add_argument_group("output")
-    group.add_argument("--out", type=Path, default=Path("runs/l2e"), metavar="DIR", help="default: runs/l2e")
+    out = Path("runs") / card.name
+    group.add_argument("--out", type=Path, default=out, metavar="DIR", help=f"default: {out}")
     shared.add_store(parser)
 
 
+def _add_reference(parser: argparse.ArgumentParser, default: str) -> None:
+    group = parser.add_argument_group("reference")
+    group.add_argument(
+        "--reference",
+        metavar="A,B",
+        help=f"method whose scores are learned, or several (default: {default} with few samples)",
+    )
+    group.add_argument(
+        "--set", metavar="NAME=VALUE", action="append", default=[], help="a setting of the reference; may be repeated"
+    )
+    group.add_argument("--labels", type=Path, metavar="FILE", help="read scores (.parquet, .jsonl) instead of --data")
+    group.add_argument("--force", action="store_true", help="accept labels that explain another model")
+    shared.add_method(parser)
+
+
+def _add_setting(group: argparse._ArgumentGroup, setting: PresetSetting) -> None:
+    """An option of the setting's type; without it the preset's default holds."""
+    option, kind = f"--{setting.name.replace('_', '-')}", _kind(setting.type)
+    text = setting.help.replace("%", "%%")
+    if kind is bool:
+        group.add_argument(option, action=argparse.BooleanOptionalAction, default=None, help=text)
+    elif get_origin(kind) is Literal:
+        group.add_argument(option, choices=get_args(kind), help=f"{text} (default: {setting.default})")
+    elif kind in (int, float, str):
+        shown = "" if setting.default is None else f" (default: {setting.default})"
+        metavar = {int: "N", float: "X", str: "NAME"}[kind]  # type: ignore[index] # one of the three
+        group.add_argument(option, type=kind, metavar=metavar, help=text + shown)  # type: ignore[arg-type] # a class
+    elif get_origin(kind) is Mapping:
+        group.add_argument(option, metavar="NAME=VALUE", action="append", help=f"{text}; may be repeated")
+    else:
+        raise ValueError(f"a command line has no option for the setting {setting.name!r} of type {setting.type}")
+
+
+def _kind(annotation: object) -> object:
+    """The annotation without None, or the origin of a mapping."""
+    parts = [part for part in get_args(annotation) if part is not NoneType]
+    return parts[0] if NoneType in get_args(annotation) and len(parts) == 1 else annotation
+
+
 def run(options: argparse.Namespace) -> None:
-    """Collect labels, train, save, show how well the teacher is followed, and print the folder last."""
-    if options.labels is not None and (options.data or options.teacher or options.set):
-        raise ParameterError("--labels holds texts and scores, so --data, --teacher and --set do not go with it")
+    """Train, save, show what was measured, and print the folder last."""
     from didact.progress import listening
     from didact.render.progress import ProgressBar
     from didact.store.parts import Parts
-    from didact.trained.presets import train_l2e
+    from didact.trained.presets.base import PRESETS, settings_of
+    from didact.trained.train import train
 
+    card = PRESETS.card(options.preset)
+    settings = _settings(options, settings_of(PRESETS.get(card.name)))
+    reference = None if card.learns is None else _reference(options, card)
     model = shared.load(options)
-    teacher = None if options.labels is not None else _teacher(options)
     with listening(ProgressBar()):
         examples, name = _examples(options, model)
-        explainer = train_l2e(
+        explainer = train(
+            card.name,
             model,
             examples,
-            teacher,
+            reference,
             folder=options.out,
             parts=Parts(options.store) if options.store is not None else None,
             data=name,
-            **_settings(options),
+            **settings,
         )
     explainer.save_pretrained(options.out)
     _show(explainer)
     print(options.out)
 
 
-def _teacher(options: argparse.Namespace) -> Explainer | list[Explainer]:
+def _settings(options: argparse.Namespace, settings: Sequence[PresetSetting]) -> dict[str, object]:
+    """The settings that were given."""
+    given = {setting.name: getattr(options, setting.name) for setting in settings}
+    return {
+        name: shared.parse_settings(value) if isinstance(value, list) else value
+        for name, value in given.items()
+        if value is not None
+    }
+
+
+def _reference(options: argparse.Namespace, card: PresetCard) -> list[Explainer] | None:
+    """The explainers to learn from; None where labels are given."""
+    if options.labels is not None:
+        if options.data or options.reference or options.set:
+            raise ParameterError("--labels holds texts and scores, so --data, --reference and --set do not go with it")
+        return None
     from didact.api import load_explainer
-    from didact.trained.presets import default_teacher
+    from didact.trained.presets.base import default_reference
 
     settings = {"level": options.level, "scale": options.scale} | shared.parse_settings(options.set)
-    if options.teacher is None:
-        return default_teacher(**settings)
-    names = [name.strip() for name in options.teacher.split(",") if name.strip()]
+    if options.reference is None:
+        return [default_reference(card, **settings)]
+    names = [name.strip() for name in options.reference.split(",") if name.strip()]
     if not names:
-        raise ParameterError("--teacher names no method")
+        raise ParameterError("--reference names no method")
     if len(names) > 1 and options.set:
-        raise ParameterError(f"--set speaks of one teacher, and {len(names)} were named")
+        raise ParameterError(f"--set sets one reference, and {len(names)} were named")
     return [load_explainer(name, **settings) for name in names]
 
 
-def _examples(options: argparse.Namespace, model: Model) -> tuple[list[Any], str]:
-    """Texts or labels, and what to call them."""
-    if options.labels is not None:
-        from didact.trained.collect import read_labels
+def _examples(options: argparse.Namespace, model: Model) -> tuple[Sequence[Example] | Sequence[Explanation], str]:
+    """Texts or labels, and a description of them."""
+    if getattr(options, "labels", None) is not None:
+        from didact.scale.label_files import read_labels
 
-        labels: list[Explanation] = read_labels(options.labels, model, force=options.force)
+        labels = read_labels(options.labels, model, force=options.force)
         return labels, f"{len(labels)} labels of {options.labels.name}"
     from didact.data.load import CORPUS, load_data
-    from didact.trained.presets import told
+    from didact.trained.train import described
 
-    source = options.data or CORPUS
+    source, seed = options.data or CORPUS, getattr(options, "seed", None) or 0
     try:
         split = options.split or (None if source == CORPUS else "train")
-        data = load_data(source, split=split, limit=options.limit, seed=options.seed)
+        data = load_data(source, split=split, limit=options.limit, seed=seed)
     except InputError:
         if options.split is not None or source == CORPUS:
             raise
-        data = load_data(source, limit=options.limit, seed=options.seed)
-    return list(data.examples), told(data)
-
-
-def _settings(options: argparse.Namespace) -> dict[str, Any]:
-    given = {name: getattr(options, name) for name in ("epochs", "width", "initialisations")}
-    chosen = {name: value for name, value in given.items() if value is not None}
-    return chosen | {"signal": options.signal, "seed": options.seed, "fresh": options.fresh}
+        data = load_data(source, limit=options.limit, seed=seed)
+    return list(data.examples), described(data)
 
 
 def _show(explainer: LearnedExplainer) -> None:
@@ -137,8 +192,9 @@ def _show(explainer: LearnedExplainer) -> None:
 
     about = explainer.about
     table = Table("", "held-out texts", box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for name, value in (about.scores | about.cost).items():  # type: ignore[operator] # both are dictionaries here
+    for name, value in {**about.scores, **about.cost}.items():
         table.add_row(name, f"{value:.3f}" if isinstance(value, float) else str(value))
-    if explainer.doubt is not None:
-        table.add_row("a text is doubtful above", f"{explainer.doubt.threshold:.3f}")
-    Console().print("", f"How well the network follows {about.teacher} ({about.model}):", "", table, "", sep="\n")
+    if explainer.disagreement is not None:
+        table.add_row("threshold of a fallback", f"{explainer.disagreement.threshold:.3f}")
+    title = f"How well the network follows {about.reference} ({about.model}):" if about.reference else about.model
+    Console().print("", title, "", table, "", sep="\n")

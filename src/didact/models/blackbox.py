@@ -47,10 +47,10 @@ class BlackBox:
             self.labels = tuple(f"class {i}" for i in range(self._call(["a short probe"]).shape[1]))
 
     def fingerprint(self) -> str:
-        """Hash of the function's code as far as Python shows it; a function's hidden state is not seen."""
+        """Hash of the function's code as far as Python shows it; a function's hidden state is not part of it."""
         code = getattr(self.function, "__code__", None)
-        seen = [code.co_code.hex(), repr(code.co_consts)] if code is not None else [repr(type(self.function))]
-        return content_hash([self.name, self.labels, *seen])
+        parts = [code.co_code.hex(), repr(code.co_consts)] if code is not None else [repr(type(self.function))]
+        return content_hash([self.name, self.labels, *parts])
 
     def units(self, examples: Sequence[Example], level: Level | None = None) -> list[Units]:
         """The words of each text; a function shows no tokens."""
@@ -117,17 +117,17 @@ class BlackBox:
     def _call(self, texts: list[str]) -> Floats:
         """Call the function and check what it returns."""
         try:
-            answer = self.function(list(texts))
+            returned = self.function(list(texts))
         except Exception as problem:
             raise ModelError(
                 f"the predict function {self.name} raised {type(problem).__name__}: {problem} (called with "
                 f"{len(texts)} texts, the first {texts[0]!r:.60})"
             ) from problem
         try:
-            rows = np.asarray(answer, dtype=np.float64)
+            rows = np.asarray(returned, dtype=np.float64)
         except (TypeError, ValueError):
             raise ModelError(
-                f"the predict function {self.name} must return an array of probabilities, got {type(answer).__name__}"
+                f"the predict function {self.name} must return an array of probabilities, got {type(returned).__name__}"
             ) from None
         wanted = f"({len(texts)}, {len(self.labels) or 'number of labels, at least 2'})"
         if rows.ndim != 2 or len(rows) != len(texts) or rows.shape[1] != (len(self.labels) or max(rows.shape[1], 2)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from didact.errors import ModelError
+from didact.errors import ParameterError
 
 
 def choose_device(name: str | None = None) -> torch.device:
@@ -14,9 +14,9 @@ def choose_device(name: str | None = None) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise ModelError(f"unknown device {name!r}; allowed: 'cpu', 'cuda', 'cuda:0', ...") from None
+        raise ParameterError(f"unknown device {name!r}; allowed: 'cpu', 'cuda', 'cuda:0', ...") from None
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise ModelError(f"device {name!r} was given, but no CUDA device is available here; use device='cpu'")
+        raise ParameterError(f"device {name!r} was given, but no CUDA device is available here; use device='cpu'")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ModelError(f"device {name!r} does not exist; there are {torch.cuda.device_count()} CUDA devices")
+        raise ParameterError(f"device {name!r} does not exist; there are {torch.cuda.device_count()} CUDA devices")
     return device

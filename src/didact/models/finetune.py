@@ -49,7 +49,7 @@ class Optimization:
 
 
 class MaskedTexts:
-    """Texts, encoded once, and what the network is to answer for each of their rows.
+    """Texts, encoded once, and what is wanted of the network for each of their rows.
 
     Args:
         model: whose reader makes the rows.
@@ -70,7 +70,7 @@ class MaskedTexts:
         self.first_position = model.traits.position_offset  # tried before training begins
 
     def batches(self, size: int, rng: np.random.Generator) -> Iterator[tuple[int, Inputs, Tensor]]:
-        """All texts once, in batches of similar length, in random order: their number, inputs and wanted answers."""
+        """All texts once, in batches of similar length, in random order: their number, inputs and what is wanted."""
         lengths = np.array([len(code) for code in self.codes])
         mixed = rng.permutation(len(lengths))
         pools = [mixed[start : start + 16 * size] for start in range(0, len(mixed), 16 * size)]

@@ -180,8 +180,8 @@ def trace(model: PreTrainedModel, inputs: dict[str, Tensor], attention: Sequence
     project = getattr(base, "embeddings_project", None)
     hidden = (hidden if project is None else project(hidden))[0].float()
     steps = []
-    for layer, seen in zip(layers, attention, strict=True):
-        step = _step(layer, hidden, seen)
+    for layer, probabilities in zip(layers, attention, strict=True):
+        step = _step(layer, hidden, probabilities)
         hidden = layer.second_norm(step.summed)
         steps.append(step)
     inner = head.inner(hidden[0])
@@ -259,7 +259,7 @@ def _bert_layers(base: Parts) -> list[Layer]:
 
 
 def _affine(module: Parts) -> Affine:
-    if type(module) is not nn.Linear:  # an adapter or a quantised layer computes something else than its weight says
+    if type(module) is not nn.Linear:  # an adapter or a quantised layer does not compute what its weight alone would
         raise TypeError(f"not a plain linear layer: {type(module).__name__}")
     weight = module.weight.detach().float()
     bias = getattr(module, "bias", None)

@@ -129,7 +129,7 @@ def _auto(name: str) -> type[AutoClass]:
 
 
 def _processor_class(inputs: str | None) -> str:
-    """What loads a tokenizer or the like: as the named reader says, or the first of the registered ones."""
+    """What loads a tokenizer or the like: as on the card of the named reader, or of the first registered."""
     return READERS.card(inputs).processor if inputs is not None else READERS.cards()[0].processor
 
 

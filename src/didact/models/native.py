@@ -30,6 +30,7 @@ class BertSizes(Protocol):
     vocab_size: int
     max_position_embeddings: int
     type_vocab_size: int
+    num_labels: int
     pad_token_id: int
     layer_norm_eps: float
 
@@ -43,7 +44,7 @@ class NativeBertForSequenceClassification(nn.Module):
         self.name_or_path = ""
         sizes = cast("BertSizes", config)
         self.bert = _Bert(sizes)
-        self.classifier = nn.Linear(sizes.hidden_size, config.num_labels)
+        self.classifier = nn.Linear(sizes.hidden_size, sizes.num_labels)
 
     @classmethod
     def from_pretrained(cls, folder: Path) -> NativeBertForSequenceClassification:
@@ -63,7 +64,8 @@ class NativeBertForSequenceClassification(nn.Module):
     ) -> SimpleNamespace:
         """Logits for token ids or embeddings, both (batch, tokens, ...)."""
         hidden = self.bert(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds).last_hidden_state
-        return SimpleNamespace(logits=self.classifier(self.bert.pooler(hidden)))
+        pooled = self.bert.pooler.activation(self.bert.pooler.dense(hidden[:, 0]))
+        return SimpleNamespace(logits=self.classifier(pooled))
 
     @property
     def base_model(self) -> nn.Module:
@@ -128,10 +130,6 @@ class _Pooler(nn.Module):
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)
         self.activation = nn.Tanh()
 
-    def forward(self, hidden: Tensor) -> Tensor:
-        pooled: Tensor = self.activation(self.dense(hidden[:, 0]))
-        return pooled
-
 
 class _Embeddings(nn.Module):
     def __init__(self, config: BertSizes) -> None:
@@ -159,7 +157,10 @@ class _Embeddings(nn.Module):
 
 
 class _Layer(nn.Module):
-    """Attention and feed-forward block, each followed by the residual connection and a norm."""
+    """Attention and feed-forward block, each followed by the residual connection and a norm.
+
+    The modules inside only hold weights: calling each of them would cost a twentieth of a short text's pass.
+    """
 
     def __init__(self, config: BertSizes) -> None:
         super().__init__()
@@ -168,9 +169,19 @@ class _Layer(nn.Module):
         self.output = _SumAndNorm(config.intermediate_size, config)
 
     def forward(self, hidden: Tensor, mask: Tensor | None) -> Tensor:
-        block = self.attention(hidden, mask)
-        summed: Tensor = self.output(self.intermediate(block), block)
+        first, inside, second = self.attention.output, self.intermediate, self.output
+        block = first.LayerNorm(first.dense(self._attend(hidden, mask)) + hidden)
+        inner = inside.intermediate_act_fn(inside.dense(block))
+        summed: Tensor = second.LayerNorm(second.dense(inner) + block)
         return summed
+
+    def _attend(self, hidden: Tensor, mask: Tensor | None) -> Tensor:
+        own = self.attention.self
+        split = (*hidden.shape[:2], own.num_attention_heads, -1)
+        q, k, v = (linear(hidden).view(split).transpose(1, 2) for linear in (own.query, own.key, own.value))
+        if is_observed():
+            return attend(self, q, k, v, mask)[0].flatten(2)
+        return functional.scaled_dot_product_attention(q, k, v, mask).transpose(1, 2).flatten(2)
 
 
 class _Attention(nn.Module):
@@ -178,10 +189,6 @@ class _Attention(nn.Module):
         super().__init__()
         self.self = _SelfAttention(config)
         self.output = _SumAndNorm(config.hidden_size, config)
-
-    def forward(self, hidden: Tensor, mask: Tensor | None) -> Tensor:
-        block: Tensor = self.output(self.self(hidden, mask), hidden)
-        return block
 
 
 class _SelfAttention(nn.Module):
@@ -191,14 +198,6 @@ class _SelfAttention(nn.Module):
         self.num_attention_heads = config.num_attention_heads
         self.query, self.key, self.value = (nn.Linear(size, size) for _ in range(3))
 
-    def forward(self, hidden: Tensor, mask: Tensor | None) -> Tensor:
-        split = (*hidden.shape[:2], self.num_attention_heads, -1)
-        projected = (linear(hidden) for linear in (self.query, self.key, self.value))
-        q, k, v = (vectors.view(split).transpose(1, 2) for vectors in projected)
-        if is_observed():
-            return attend(self, q, k, v, mask)[0].flatten(2)
-        return functional.scaled_dot_product_attention(q, k, v, mask).transpose(1, 2).flatten(2)
-
 
 class _Intermediate(nn.Module):
     def __init__(self, config: BertSizes) -> None:
@@ -206,17 +205,9 @@ class _Intermediate(nn.Module):
         self.dense = nn.Linear(config.hidden_size, config.intermediate_size)
         self.intermediate_act_fn = nn.GELU()
 
-    def forward(self, block: Tensor) -> Tensor:
-        inner: Tensor = self.intermediate_act_fn(self.dense(block))
-        return inner
-
 
 class _SumAndNorm(nn.Module):
     def __init__(self, inner: int, config: BertSizes) -> None:
         super().__init__()
         self.dense = nn.Linear(inner, config.hidden_size)
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-
-    def forward(self, inner: Tensor, residual: Tensor) -> Tensor:
-        summed: Tensor = self.LayerNorm(self.dense(inner) + residual)
-        return summed

@@ -94,13 +94,15 @@ class NetworkModel:
     @property
     def traits(self) -> Traits:
         """What the network tolerates; tried once, on first need."""
-        if self._traits is None:
-            with evaluating(self.network):  # not a cached_property, whose lock would be taken before the network's
-                traits = self._traits or find_traits(self.network, self.reader, self.head.outputs)
-                if not traits.batches:
+        return self._traits or self._try()
+
+    def _try(self) -> Traits:
+        with evaluating(self.network):  # not a cached_property, whose lock would be taken before the network's
+            if self._traits is None:
+                self._traits = find_traits(self.network, self.reader, self.head.outputs)
+                if not self._traits.batches:
                     self.budget.rows = 1
-                self._traits = traits
-        return self._traits
+            return self._traits
 
     @property
     def default_absence(self) -> str:

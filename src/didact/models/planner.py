@@ -53,7 +53,7 @@ def run(what: str, lengths: Ints, budget: Budget, pads: bool, evaluate: Callable
     Args:
         what: name of the work, for progress.
         lengths: tokens per row.
-        budget: shared between calls, so that what was learnt about memory is not forgotten.
+        budget: shared between calls, so that the limit of memory is met only once.
         pads: whether rows of different length may share a batch.
         evaluate: runs the model on these rows, all at most as long as the first.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 TF32 = 2.0**-10
-"""The step of tensor-float products, which CUDA devices make of float32 when asked to."""
+"""The step of tensor-float products, which CUDA devices make of float32 when set to."""
 
 
 def step(dtype: torch.dtype, device: torch.device) -> float:

@@ -45,38 +45,38 @@ def token_pool(tokenizer: PreTrainedTokenizerBase, file: str | None) -> Ints:
     with settings_kept(tokenizer):
         if file is not None:
             ids = _ids(tokenizer, _lines(file))
-            found = [token for row in ids for token in row if token not in tokenizer.all_special_ids]
+            pool = [token for row in ids for token in row if token not in tokenizer.all_special_ids]
         else:
-            found = _whole_words(tokenizer)
-    if not found:
+            pool = _whole_words(tokenizer)
+    if not pool:
         raise InputError(f"there is no token to draw replacements from in {file or 'the vocabulary'}")
-    return np.array(found, dtype=np.int64)
+    return np.array(pool, dtype=np.int64)
 
 
 def word_pool(file: str | None) -> list[str]:
     """Words to draw from: those of a text, as often as they occur, or frequent English ones."""
     if file is None:
         return COMMON.split()
-    found = [line[span.start : span.end] for line in _lines(file) for span in word_spans(line)]
-    if not found:
+    words = [line[span.start : span.end] for line in _lines(file) for span in word_spans(line)]
+    if not words:
         raise InputError(f"there is no word to draw replacements from in {file}")
-    return found
+    return words
 
 
 def _whole_words(tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Tokens that are a word of letters: found by splitting the word again, whatever marks the token bears."""
+    """Tokens that are a word of letters: those that the word is split into again, whatever marks the token bears."""
     regular = [i for i in range(len(tokenizer)) if i not in set(tokenizer.all_special_ids)]
     lead = len(_ids(tokenizer, ["a"])[0])
-    found: list[int] = []
+    whole: list[int] = []
     for start in range(0, len(regular), SIZE):
         ids = regular[start : start + SIZE]
         pieces = [str(tokenizer.decode([i])).strip("\u2581 ") for i in ids]
         words = [(i, piece) for i, piece in zip(ids, pieces, strict=True) if piece.isalpha()]
         split = _ids(tokenizer, [f"a {word}" for _, word in words])
-        found += [i for (i, _), row in zip(words, split, strict=True) if len(row) == lead + 1 and row[-1] == i]
-        if len(found) >= SIZE:
+        whole += [i for (i, _), row in zip(words, split, strict=True) if len(row) == lead + 1 and row[-1] == i]
+        if len(whole) >= SIZE:
             break
-    return found[:SIZE] or regular
+    return whole[:SIZE] or regular
 
 
 def _ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:

@@ -39,4 +39,4 @@ def soft_values(rows: PointRows, value: Value, budget: Budget, pads: bool) -> li
     values = torch.cat([part for _, part in parts.values()])
     count(forwards=len(order), evaluated=len(order))
     back = torch.from_numpy(np.argsort(order)).to(values.device)
-    return list(values[back].split(np.diff(rows.starts).tolist()))
+    return list(torch.split(values[back], np.diff(rows.starts).tolist()))

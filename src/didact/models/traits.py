@@ -147,7 +147,7 @@ def _shows_attention(trial: _Trial) -> bool:
     if "output_attentions" not in taken and all(own.kind != own.VAR_KEYWORD for own in taken.values()):
         return False
     seen = getattr(trial.network(**trial.inputs, output_attentions=True), "attentions", None)
-    return bool(seen) and seen[0].shape[-1] == len(trial.codes[0])
+    return seen is not None and len(seen) > 0 and seen[0].shape[-1] == len(trial.codes[0])
 
 
 def _is_local(config: object) -> bool:

@@ -16,7 +16,7 @@ NAME = pa.dictionary(pa.int32(), pa.string())
 
 
 def make(schema: pa.Schema, columns: Mapping[str, Sequence[Any]]) -> pa.Table:
-    """A table of these columns; a value that does not fit is told with its column."""
+    """A table of these columns; a value that does not fit is reported with its column."""
     arrays = []
     for field in schema:
         try:

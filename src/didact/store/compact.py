@@ -46,7 +46,7 @@ def unpacked(
     parameters: Mapping[str, JsonValue] | None = None,
 ) -> list[Explanation]:
     """The explanations of some rows, given the units of their texts and the explained model."""
-    source = {"name": model.name, "fingerprint": model.fingerprint()}  # asked once: it looks at every weight
+    source = {"name": model.name, "fingerprint": model.fingerprint()}  # computed once: it looks at every weight
     scale = model.scales[0]
     return [
         Explanation(

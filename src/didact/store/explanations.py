@@ -17,7 +17,7 @@ or text, ``target_answer`` an explained one, both as JSON. Columns that older fi
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +27,15 @@ from didact.errors import FormatError, InputError
 from didact.store import columns, files
 from didact.types import Answer, Cost, Example, Explanation, Prediction, Span, Target, Units, plain_regions
 
+Row = dict[str, Any]
+"""A row of the table as plain values, checked against the schema before."""
+
 INTS = pa.list_(pa.int64())
 FLOATS = pa.list_(pa.float64())
 NAME, TEXT = columns.NAME, columns.TEXT
 
 # Column -> its type and how it is taken from an explanation, optional ones apart.
-NEEDED: dict[str, tuple[pa.DataType, Callable[[Explanation], Any]]] = {
+NEEDED: dict[str, tuple[pa.DataType, Callable[[Explanation], object]]] = {
     "method": (NAME, lambda e: e.method),
     "text": (TEXT, lambda e: e.example.text),
     "units": (pa.list_(TEXT), lambda e: e.units.texts),
@@ -60,7 +63,7 @@ NEEDED: dict[str, tuple[pa.DataType, Callable[[Explanation], Any]]] = {
     "model": (NAME, lambda e: _json(e.model)),
     "versions": (NAME, lambda e: _json(e.versions)),
 }
-OPTIONAL: dict[str, tuple[pa.DataType, Callable[[Explanation], Any]]] = {
+OPTIONAL: dict[str, tuple[pa.DataType, Callable[[Explanation], object]]] = {
     "id": (TEXT, lambda e: e.example.id),
     "text_pair": (TEXT, lambda e: e.example.text_pair),
     "label": (NAME, lambda e: _label(e.example.label)),
@@ -90,7 +93,7 @@ def to_table(explanations: Sequence[Explanation], explainer: Sequence[str] = (),
         explainer: the label of each explanation's explainer in an experiment; adds the column ``explainer``.
         seeds: the seed of each; adds the column ``seed``.
     """
-    added: dict[str, list[Any]] = {}
+    added: dict[str, list[object]] = {}
     fields = []
     for field, given in ((EXPLAINER, explainer), (SEED, seeds)):
         if given and len(given) != len(explanations):
@@ -138,24 +141,24 @@ class _Spans(dict[tuple[int, int, int], Span]):
         span = self[place] = Span(*place)
         return span
 
-    def of(self, row: dict[str, Any], kind: str) -> tuple[Span, ...]:
+    def of(self, row: Row, kind: str) -> tuple[Span, ...]:
         ends = (row[f"{kind}_{end}"] for end in ("start", "end", "field"))
         return tuple(map(self.__getitem__, zip(*ends, strict=True)))
 
 
-class _Mappings(dict[str, dict[str, Any]]):
+class _Mappings(dict[str, Row]):
     """JSON texts, each parsed once; explanations copy what they are given."""
 
-    def __missing__(self, text: str) -> dict[str, Any]:
+    def __missing__(self, text: str) -> Row:
         try:
-            found: dict[str, Any] = json.loads(text)
+            found: Row = json.loads(text)
         except json.JSONDecodeError as problem:
             raise FormatError(f"not a table of explanations: {text!r:.60} is not JSON ({problem})") from None
         self[text] = found
         return found
 
 
-def _explanation(row: dict[str, Any], spans: _Spans, mappings: _Mappings) -> Explanation:
+def _explanation(row: Row, spans: _Spans, mappings: _Mappings) -> Explanation:
     rationale = None if row["rationale_start"] is None else spans.of(row, "rationale")
     annotators = tuple(tuple(spans[tuple(place)] for place in marked) for marked in row["annotators"])
     units = Units(
@@ -208,7 +211,7 @@ def _label_spans(label: Answer | None) -> list[list[int]] | None:
     return [*plain_regions(label), []] if isinstance(label, tuple) else None
 
 
-def _read_label(row: dict[str, Any]) -> Answer | None:
+def _read_label(row: Row) -> Answer | None:
     if row["label_spans"] is not None:
         spans = tuple(Span(*place) for place in row["label_spans"] if len(place))
         return spans if not len(row["label_spans"][-1]) else spans[0]
@@ -236,5 +239,5 @@ def _rationale(example: Example, end: str) -> list[int] | None:
     return None if example.rationale is None else [getattr(span, end) for span in example.rationale]
 
 
-def _json(mapping: Any) -> str:
+def _json(mapping: Mapping[str, object]) -> str:
     return json.dumps(dict(mapping), ensure_ascii=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 from weakref import WeakKeyDictionary
 
 from didact.protocols import Explainer, Model
@@ -23,7 +22,7 @@ def origin(model: Model) -> list[str]:
     return [versions()["didact"], model.fingerprint()]
 
 
-def identity(explainer: Explainer) -> list[Any]:
+def identity(explainer: Explainer) -> list[object]:
     """What decides an explainer's scores."""
     return [explainer.card.name, dict(explainer.parameters)]
 
@@ -39,7 +38,9 @@ def readings(model: Model, examples: Sequence[Example]) -> list[str]:
     return [known[example] for example in examples]
 
 
-def explanations(model: Model, explainer: Explainer, read: Sequence[str], targets: Sequence[Any] | None = None) -> str:
+def explanations(
+    model: Model, explainer: Explainer, read: Sequence[str], targets: Sequence[object] | None = None
+) -> str:
     """Key of the explanations of a chunk of examples.
 
     Args:
@@ -48,5 +49,5 @@ def explanations(model: Model, explainer: Explainer, read: Sequence[str], target
         read: what ``readings`` gives for the examples.
         targets: what is explained, as plain values; nothing where it is each example's predicted class.
     """
-    asked = [] if targets is None else [list(targets)]
-    return content_hash(["explain", FORMAT, origin(model), identity(explainer), list(read), *asked])
+    chosen = [] if targets is None else [list(targets)]
+    return content_hash(["explain", FORMAT, origin(model), identity(explainer), list(read), *chosen])

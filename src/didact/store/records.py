@@ -9,7 +9,8 @@ Names that repeat from row to row are stored once and numbered.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -31,14 +32,21 @@ SCHEMA = pa.schema(
         pa.field("model", columns.NAME, nullable=False),
         pa.field("data", columns.NAME, nullable=False),
         pa.field("settings", columns.NAME, nullable=False),
+        pa.field("student", columns.NAME),
+        pa.field("channel", columns.NAME),
+        pa.field("size", pa.int64()),
+        pa.field("failure", columns.NAME),
     ]
 )
+"""Columns of a record; those about students are empty where there is none, and files without them can be read."""
 
 
 def to_table(records: Iterable[Record]) -> pa.Table:
     """One row per record, in the order given."""
     rows = [vars(record) for record in records]
-    table = {name: [row[name] for row in rows] for name in SCHEMA.names}
+    table = {field.name: [row[field.name] for row in rows] for field in SCHEMA}
+    for name in _DEFAULTS:
+        table[name] = [value or None for value in table[name]]
     table["value"] = [
         float("nan") if value != value else value for value in table["value"]
     ]  # NaN has many bit patterns
@@ -48,7 +56,17 @@ def to_table(records: Iterable[Record]) -> pa.Table:
 def from_table(table: pa.Table) -> list[Record]:
     """Inverse of ``to_table``; further columns are left out."""
     checked = columns.conform(table, SCHEMA, "records")
-    return [Record(*row) for row in zip(*(columns.values(column) for column in checked.columns), strict=True)]
+    cells = {name: columns.values(checked.column(name)) for name in SCHEMA.names}
+    for name, default in _DEFAULTS.items():
+        cells[name] = [default if value is None else value for value in cells[name]]
+    return [Record(*row) for row in zip(*cells.values(), strict=True)]
+
+
+def with_constants(table: pa.Table, constants: Mapping[str, str | int]) -> pa.Table:
+    """A table of records from the columns that differ from row to row and the values that all rows have in common."""
+    for name, value in constants.items():
+        table = table.append_column(name, pa.repeat(pa.scalar(value), len(table)))
+    return columns.conform(table, SCHEMA, "records")
 
 
 def in_order(table: pa.Table) -> pa.Table:
@@ -72,4 +90,5 @@ def read(path: Path | str) -> pa.Table:
         raise FormatError(f"{path}: {problem}; delete it and run again") from None
 
 
+_DEFAULTS = {item.name: item.default for item in dataclasses.fields(Record) if item.default is not dataclasses.MISSING}
 PLAIN = pa.schema([field.with_type(columns.TEXT) if field.type == columns.NAME else field for field in SCHEMA])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, cast
@@ -132,7 +132,7 @@ def _register() -> None:
             # One row for all queries. Testing whether there is any padding, as Transformers does, waits for the GPU.
             return given.bool()[:, None, None, :]
         kwargs["allow_is_bidirectional_skip"] = False
-        return cast("Tensor | None", sdpa_mask(*args, **kwargs))
+        return cast("Callable[..., Tensor | None]", sdpa_mask)(*args, **kwargs)
 
     AttentionInterface.register(NAME, attend)
     AttentionMaskInterface.register(NAME, mask)

@@ -246,7 +246,7 @@ class Cohort(nn.Module, ABC):
     Attributes:
         size: number of students.
         width: of a hidden state.
-        twice_differentiable: whether its gradients can be differentiated, as steps through which hints are learned need.
+        twice_differentiable: whether its gradients can be differentiated, as learning hints through a step needs.
     """
 
     size: int

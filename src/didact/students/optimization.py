@@ -101,7 +101,8 @@ def clip_factor(grads: Sequence[Tensor], size: int, clip: float | None) -> Tenso
     flat = torch.cat([grad.reshape(size, -1) for grad in grads], 1)
     if clip is None:
         return flat.new_ones(size, 1)
-    return (clip / (torch.linalg.vector_norm(flat, dim=1, keepdim=True) + 1e-6)).clamp(max=1.0)
+    norm: Tensor = torch.linalg.vector_norm(flat, dim=1, keepdim=True)
+    return (clip / (norm + 1e-6)).clamp(max=1.0)
 
 
 @contextlib.contextmanager

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+
+from didact.trained.metadata import SavedConfig, SavedOrigin
+from didact.types import JsonValue
 
 
-def readme(config: Mapping[str, Any], place: str) -> str:
+def readme(config: SavedConfig, place: str) -> str:
     """What it explains, where it came from, how good it is and how to load it, as Markdown for people and the Hub.
 
     Args:
@@ -16,9 +18,9 @@ def readme(config: Mapping[str, Any], place: str) -> str:
     model, about = config["explained"]["name"], config["about"]
     parts = [
         _head(config),
-        f"# An explainer for {model}\n\nA small network that says in one pass how much each {config['level']} of a "
-        f"text counts for what `{model}` predicts. It learnt that from {_teacher(about)} and stands in for it. Made "
-        f"with didact: a {config['shape']['name']} that learnt by {config['signal']['name']}.",
+        f"# An explainer for {model}\n\nA small network that computes in one pass how much each {config['level']} of a "
+        f"text counts for what `{model}` predicts. It learned that from {_reference(about)} and replaces it. Made with "
+        f"didact: a {config['shape']['name']} trained by {config['signal']['name']}.",
         _table("What it is", ("", ""), _facts(config)),
         _table("Scores on held-out texts", ("measure", "value"), about["scores"]),
         _table("What it costs", ("", ""), about["cost"]),
@@ -26,22 +28,22 @@ def readme(config: Mapping[str, Any], place: str) -> str:
         f"## Use it\n\n```python\nfrom didact.trained.explainer import LearnedExplainer\n"
         f'explainer = LearnedExplainer.from_pretrained("{place}"{_only_runtime(config)})\n'
         "explanations = explainer.explain(model, texts)  # model: didact.load_model(...)\n```\n\n"
-        "The network learnt what this model looks at and nothing else: loading it for another model is refused unless "
-        "`force=True` is given. It is an approximation; where a single decision matters, run the teacher.",
+        "The network learned what this model looks at and nothing else: loading it for another model is refused unless "
+        "`force=True` is given. It is an approximation; where a single decision matters, run the reference.",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _head(config: Mapping[str, Any]) -> str:
+def _head(config: SavedConfig) -> str:
     return f"---\nlibrary_name: didact\ntags:\n- explainability\n- feature-attribution\n- {config['method']}\n---"
 
 
-def _facts(config: Mapping[str, Any]) -> dict[str, Any]:
+def _facts(config: SavedConfig) -> dict[str, str]:
     about, versions = config["about"], config["versions"]
     return {
         "explained model": f"`{config['explained']['name']}`, fingerprint `{config['explained']['fingerprint']}`",
         "its labels": ", ".join(config["explained"]["labels"]),
-        "teacher": _teacher(about) + _settings(about["teacher_parameters"]),
+        "reference": _reference(about) + _settings(about["reference_parameters"]),
         "training texts": about["data"] or "not recorded",
         "hash of the training data": f"`{about['data_hash']}`" if about["data_hash"] else "not recorded",
         "network": config["shape"]["name"] + _settings(config["shape"]["settings"], without=("labels",)),
@@ -51,34 +53,34 @@ def _facts(config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _runtimes(config: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+def _runtimes(config: SavedConfig) -> list[tuple[str, dict[str, JsonValue]]]:
     """Other runtimes and their facts by readable names."""
-    found = config.get("runtimes", {})
-    return [(name, {fact.replace("_", " "): value for fact, value in facts.items()}) for name, facts in found.items()]
+    known = config.get("runtimes", {})
+    return [(name, {fact.replace("_", " "): value for fact, value in facts.items()}) for name, facts in known.items()]
 
 
-def _only_runtime(config: Mapping[str, Any]) -> str:
+def _only_runtime(config: SavedConfig) -> str:
     """The argument that is needed where there are no weights for torch."""
     names = [] if "model.safetensors" in config["files"] else list(config.get("runtimes", {}))
     return "".join(f', runtime="{name}"' for name in names[:1])
 
 
-def _teacher(about: Mapping[str, Any]) -> str:
-    return str(about["teacher"] or "a teacher that was not recorded")
+def _reference(about: SavedOrigin) -> str:
+    return about["reference"] or "a reference that was not recorded"
 
 
-def _settings(settings: Mapping[str, Any], without: tuple[str, ...] = ()) -> str:
-    told = [f"{name}={value}" for name, value in settings.items() if name not in without and value is not None]
-    return f" ({', '.join(told)})" if told else ""
+def _settings(settings: Mapping[str, object], without: tuple[str, ...] = ()) -> str:
+    listed = [f"{name}={value}" for name, value in settings.items() if name not in without and value is not None]
+    return f" ({', '.join(listed)})" if listed else ""
 
 
-def _table(title: str, heads: tuple[str, str], rows: Mapping[str, Any]) -> str:
+def _table(title: str, heads: tuple[str, str], rows: Mapping[str, object]) -> str:
     if not rows:
         return ""
     lines = [f"| {_cell(name)} | {_cell(value)} |" for name, value in rows.items()]
     return "\n".join([f"## {title}\n", f"| {heads[0]} | {heads[1]} |", "|---|---|", *lines])
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     text = f"{value:.4g}" if isinstance(value, float) else str(value)
     return text.replace("|", "\\|").replace("\n", " ")

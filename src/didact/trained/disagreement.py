@@ -1,7 +1,7 @@
-"""How far a learned explainer may be from its teacher on one text, told beforehand.
+"""How far a learned explainer is likely to be from its reference on a text, estimated without running the reference.
 
 What the explainer sees of a text (length, unknown and rare words, how its scores lie, how sure the model is) is turned
-into the disagreement with the teacher that is to be expected: 1 - rank correlation. A ridge regression learns it on
+into the expected disagreement with the reference: 1 - rank correlation. A ridge regression learns it on
 texts that the explainer was not trained on; the line that calibrates it is drawn through predictions for texts that
 were left out one by one; and whether it holds is checked on texts that had no part in either.
 """
@@ -9,18 +9,17 @@ were left out one by one; and whether it holds is checked on texts that had no p
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import cast
 
 import numpy as np
 
 from didact.errors import FormatError, InputError, ParameterError
-from didact.protocols import Explainer, Model
 from didact.stats.correlation import spearman
+from didact.trained.shapes._vocabulary import UNKNOWN
 from didact.trained.shapes.base import Item
-from didact.trained.shapes.vocabulary import UNKNOWN
-from didact.types import Cost, Explanation, Floats, Prediction
+from didact.types import Floats, Prediction
 
 FEATURES = ("length", "unknown", "rarity", "spread", "separation", "ties", "margin")
 SHARE = 0.1
@@ -35,15 +34,15 @@ _BINS = 4
 
 @dataclass(frozen=True)
 class DisagreementEstimate:
-    """Expected disagreement with the teacher, from 0 to 2, per text.
+    """Expected disagreement with the reference, from 0 to 2, per text.
 
     Attributes:
         centre: mean of each feature where it was fitted.
         scale: deviation of each.
-        weights: of the standardised features; all 0 where nothing was found that tells good texts from bad ones.
+        weights: of the standardised features; all 0 where no feature tells good texts from bad ones.
         mean: disagreement of a text with mean features.
-        threshold: a text above it is doubtful.
-        share: of the checked texts that were.
+        threshold: a text above it is worth a slower explanation.
+        share: of the checked texts that lie above it.
         report: how well it held on the checked texts: their number, the mean disagreement predicted and observed, both
             by bins of predicted disagreement, and the rank correlation of the two.
     """
@@ -57,40 +56,42 @@ class DisagreementEstimate:
     report: Mapping[str, float] = field(default_factory=dict)
 
     def __call__(self, rows: Floats) -> Floats:
-        """Doubt per text, from its features: (texts, features) -> (texts,)."""
+        """Expected disagreement per text, from its features: (texts, features) -> (texts,)."""
         standard = (rows - np.array(self.centre)) / np.array(self.scale)
         expected: Floats = np.clip(self.mean + standard @ np.array(self.weights), 0.0, _LARGEST)
         return expected
 
     @property
     def informed(self) -> bool:
-        """Whether texts differ in doubt at all."""
+        """Whether texts differ in expected disagreement at all."""
         return any(self.weights)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain JSON values."""
         return {"features": list(FEATURES), **dataclasses.asdict(self)}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> DisagreementEstimate:
+    def from_dict(cls, data: Mapping[str, object]) -> DisagreementEstimate:
         """Inverse of ``to_dict``."""
         values = dict(data)
-        if tuple(values.pop("features", ())) != FEATURES:
-            raise FormatError(f"this doubt was fitted on other features than {', '.join(FEATURES)}; fit it again")
+        if tuple(cast("list[str]", values.pop("features", ()))) != FEATURES:
+            raise FormatError(
+                f"this estimate was fitted on other features than {', '.join(FEATURES)}; train the explainer again"
+            )
         try:
             for name in ("centre", "scale", "weights"):
-                values[name] = tuple(float(value) for value in values[name])
-            return cls(**values)
+                values[name] = tuple(float(value) for value in cast("list[float]", values[name]))
+            return cls(**values)  # type: ignore[arg-type] # plain JSON values
         except (KeyError, TypeError, ValueError) as problem:
-            raise FormatError(f"not a doubt: {problem}") from None
+            raise FormatError(f"not an estimate of disagreement: {problem}") from None
 
 
 def features(item: Item, scores: Floats, prediction: Prediction) -> Floats:
-    """What tells doubtful texts from others: (features,), in the order of ``FEATURES``.
+    """What the estimate looks at: (features,), in the order of ``FEATURES``.
 
     Args:
         item: the text as the explainer's shape reads it.
-        scores: what the explainer gave.
+        scores: the explainer's.
         prediction: of the explained model.
     """
     ids = np.atleast_1d(item.get("ids", np.zeros(0)))
@@ -116,29 +117,29 @@ def features(item: Item, scores: Floats, prediction: Prediction) -> Floats:
 def fit_disagreement(
     rows: Floats, errors: Floats, check_rows: Floats, check_errors: Floats, *, share: float = SHARE
 ) -> DisagreementEstimate:
-    """Learn doubt on some texts and check it on others.
+    """Learn the estimate on some texts and check it on others.
 
     Args:
         rows: features of texts that the explainer was not trained on: (texts, features).
-        errors: their disagreement with the teacher: (texts,); NaN where there is none to measure.
+        errors: their disagreement with the reference: (texts,); NaN where there is none to measure.
         check_rows: features of further texts, on which the threshold is set and the report is made.
         check_errors: their disagreement.
         share: of the checked texts that are to lie above the threshold.
     """
     if not 0 < share < 1:
-        raise ParameterError(f"share of doubtful texts must lie between 0 and 1, got {share!r}")
+        raise ParameterError(f"share of texts above the threshold must lie between 0 and 1, got {share!r}")
     rows, errors = _known(rows, errors)
     check_rows, check_errors = _known(check_rows, check_errors)
     if min(len(rows), len(check_rows)) < FEWEST:
         raise InputError(
-            f"doubt needs at least {FEWEST} texts to learn from and {FEWEST} to check it on, got {len(rows)} and "
-            f"{len(check_rows)}; give more validation and held-out texts"
+            f"an estimate of disagreement needs at least {FEWEST} texts to learn from and {FEWEST} to check it on, got "
+            f"{len(rows)} and {len(check_rows)}; give more validation and held-out texts"
         )
     centre, deviation = rows.mean(axis=0), rows.std(axis=0)
     scale = np.where(deviation > 1e-9, deviation, 1.0)
     standard = (rows - centre) / scale
     weights, slope = _calibrated(standard, errors)
-    made = DisagreementEstimate(
+    estimate = DisagreementEstimate(
         tuple(centre.tolist()),
         tuple(scale.tolist()),
         tuple((weights * slope).tolist()),
@@ -146,41 +147,9 @@ def fit_disagreement(
         threshold=0.0,
         share=share,
     )
-    predicted = made(check_rows)
+    predicted = estimate(check_rows)
     threshold = float(np.quantile(predicted, 1 - share))
-    return dataclasses.replace(made, threshold=threshold, report=_report(predicted, check_errors))
-
-
-def with_fallback(found: Sequence[Explanation], model: Model, fallback: Explainer, above: float) -> list[Explanation]:
-    """Explanations whose doubt lies above a threshold made again by a slower explainer, all at once.
-
-    ``method`` says which made each; the doubt stays among the details, and the cost is that of both.
-
-    Args:
-        found: by a learned explainer that gives its doubt.
-        model: the explained model.
-        fallback: mostly the teacher.
-        above: the threshold.
-    """
-    doubtful = [number for number, one in enumerate(found) if one.details["doubt"] > above]
-    if not doubtful:
-        return list(found)
-    asked = [found[number] for number in doubtful]
-    slow = fallback.explain(model, [one.example for one in asked], [one.target for one in asked])
-    made = list(found)
-    for number, first, second in zip(doubtful, asked, slow, strict=True):
-        details = {**second.details, "doubt": first.details["doubt"]}
-        made[number] = dataclasses.replace(second, details=details, cost=_both(first.cost, second.cost))
-    return made
-
-
-def _both(one: Cost, other: Cost) -> Cost:
-    return Cost(
-        one.forwards + other.forwards,
-        one.backwards + other.backwards,
-        None if one.evaluated is None or other.evaluated is None else one.evaluated + other.evaluated,
-        None if one.seconds is None or other.seconds is None else one.seconds + other.seconds,
-    )
+    return dataclasses.replace(estimate, threshold=threshold, report=_report(predicted, check_errors))
 
 
 def _known(rows: Floats, errors: Floats) -> tuple[Floats, Floats]:
@@ -194,7 +163,7 @@ def _calibrated(standard: Floats, errors: Floats) -> tuple[Floats, float]:
     """Weights of the best penalty, and the slope, never below 0, of the errors over left-out predictions."""
     centred = errors - errors.mean()
     tried = [_ridge(standard, centred, penalty) for penalty in _PENALTIES]
-    weights, left_out = min(tried, key=lambda found: float(((centred - found[1]) ** 2).mean()))
+    weights, left_out = min(tried, key=lambda ridge: float(((centred - ridge[1]) ** 2).mean()))
     size = float(left_out @ left_out)
     slope = float(left_out @ centred) / size if size > 1e-12 else 0.0
     return weights, min(max(slope, 0.0), 1.0)
@@ -214,13 +183,13 @@ def _ridge(standard: Floats, centred: Floats, penalty: float) -> tuple[Floats, F
 
 
 def _report(predicted: Floats, observed: Floats) -> dict[str, float]:
-    found = {
+    report = {
         "texts": float(len(observed)),
         "predicted": float(predicted.mean()),
         "observed": float(observed.mean()),
         "rank correlation": float(np.nan_to_num(spearman(predicted, observed))),
     }
     for number, bin_ in enumerate(np.array_split(np.argsort(predicted, kind="stable"), _BINS), start=1):
-        found[f"bin {number} predicted"] = float(predicted[bin_].mean())
-        found[f"bin {number} observed"] = float(observed[bin_].mean())
-    return found
+        report[f"bin {number} predicted"] = float(predicted[bin_].mean())
+        report[f"bin {number} observed"] = float(observed[bin_].mean())
+    return report

@@ -1,4 +1,4 @@
-"""A trained shape as an explainer: one pass per text, saved and loaded with everything it came from."""
+"""A trained shape as an explainer: one pass per text, saved and loaded with everything that made it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -16,12 +16,12 @@ from didact.errors import MismatchError, ModelError, ParameterError
 from didact.meter import metered
 from didact.models.outputs import resolve_target
 from didact.models.planner import Budget, Ints, run
-from didact.protocols import ExampleLike, Explainer, Model, TargetLike
+from didact.protocols import ExampleLike, Model, TargetLike
 from didact.provenance import content_hash, versions
 from didact.trained import checkpoints, onnx, serialization
-from didact.trained.disagreement import DisagreementEstimate, features, with_fallback
-from didact.trained.metadata import ExplainerMetadata
-from didact.trained.shapes.base import Item, Shape
+from didact.trained.disagreement import DisagreementEstimate, features
+from didact.trained.metadata import ExplainerMetadata, SavedDescription
+from didact.trained.shapes.base import Item, Shape, check_shape
 from didact.trained.signals.base import Signal
 from didact.types import (
     Card,
@@ -38,20 +38,20 @@ _CHUNK = 4096
 
 
 class LearnedExplainer:
-    """Explains by one pass of a trained network; the explained model is run for its prediction alone.
+    """Explains by one pass of a trained network; the explained model is run for its prediction and what a shape reads.
 
     Args:
-        shape: the trained network; it is explained with where it is, in evaluation mode.
+        shape: the trained network; it stays on its device and is put into evaluation mode.
         signal: turns the network's numbers into scores.
-        about: what it explains and learnt from.
+        about: what it explains and learned from.
         force: explain other models than the one it was trained for.
-        runtime: what computes the pass, where that is not torch.
+        runtime: computes the pass instead of torch.
     """
 
     card: ClassVar[Card] = Card(
         name="l2e",
         family="learned",
-        summary="A small network that learnt from a slow explainer's scores gives them in one pass.",
+        summary="A small network that learned a slow explainer's scores gives them in one pass.",
         reference="Situ et al. 2021, Learning to Explain: Generating Stable Explanations Fast",
         cost="1 forward (the prediction) and one pass of the explainer",
     )
@@ -67,30 +67,34 @@ class LearnedExplainer:
     ) -> None:
         if shape.outputs != signal.outputs:
             raise ParameterError(
-                f"{signal.name} needs {signal.outputs} numbers per unit, but the {shape.name} gives {shape.outputs}"
+                f"{signal.card.name} needs {signal.outputs} numbers per unit, but the {shape.card.name} gives "
+                f"{shape.outputs}"
             )
         self.shape = shape.eval()
         self.signal = signal
         self.about = about
         self.force = force
-        self.doubt = None if about.doubt is None else DisagreementEstimate.from_dict(about.doubt)
+        known = about.disagreement
+        self.disagreement = None if known is None else DisagreementEstimate.from_dict(known)
+        if about.method != self.card.name:
+            self.card = dataclasses.replace(self.card, name=about.method)  # type: ignore[misc] # one class, many presets
         self.runtime = "torch" if runtime is None else runtime.name
         self._forward = shape if runtime is None else runtime.forward
         self._device = next(shape.parameters()).device if runtime is None else torch.device("cpu")
-        self._settings = content_hash([shape.settings, signal.settings])
+        self._settings = content_hash([shape.settings, signal.parameters])
         self._weights = checkpoints.tensors_hash(shape.state_dict()) if runtime is None else runtime.weights
         rows = 1 << 30 if runtime is None else runtime.rows
         self._budget = Budget(tokens=1 << (17 if self._device.type == "cuda" else 14), rows=rows, fixed=512)
 
     @property
     def parameters(self) -> dict[str, JsonValue]:
-        """What decides the scores: the network by its hashes, and what it learnt from."""
+        """What decides the scores: the network by its hashes, and what it learned from."""
         return {
-            "shape": self.shape.name,
-            "signal": self.signal.name,
+            "shape": self.shape.card.name,
+            "signal": self.signal.card.name,
             "settings": self._settings,
             "weights": self._weights,
-            "teacher": self.about.teacher,
+            "reference": self.about.reference,
             "explained": self.about.fingerprint,
             "level": self.about.level,
             "scale": self.about.scale,
@@ -103,10 +107,10 @@ class LearnedExplainer:
         return self.signal.signed
 
     def cost(self, units: Units) -> Cost:
-        """One forward, for the prediction; none where it is given."""
-        return Cost(forwards=1)
+        """One forward for the prediction, and another where the shape reads the model."""
+        return Cost(forwards=2 if self.shape.card.needs else 1)
 
-    def explain(  # noqa: PLR0913 - what, how far, and what to do about doubt
+    def explain(
         self,
         model: Model,
         examples: Sequence[ExampleLike],
@@ -114,36 +118,27 @@ class LearnedExplainer:
         *,
         predictions: Sequence[Prediction] | None = None,
         force: bool = False,
-        fallback: Explainer | None = None,
-        doubt_above: float | None = None,
     ) -> list[Explanation]:
-        """One explanation per example, in order; with ``doubt`` among its details where one was fitted.
+        """One explanation per example, in order; ``disagreement`` is among its details where an estimate was fitted.
 
         Args:
             model: the explained model.
             examples: texts or pairs.
             targets: what to explain; the predicted class where not given.
-            predictions: the model's predictions where they are known already; the model is then not run at all.
+            predictions: the model's predictions where they are known already; it is then not run for them.
             force: explain although it is not the model that this explainer was trained for.
-            fallback: a slower explainer, mostly the teacher, for doubtful texts; ``method`` says which made each.
-            doubt_above: a text is doubtful above it; above ``doubt.threshold`` where not given.
         """
-        if fallback is not None and self.doubt is None:
-            raise ParameterError(
-                "a fallback was given, but this explainer does not know its doubt; train it with held-out texts"
-            )
         given, wanted = checked(examples, targets, predictions)
-        source = {"name": model.name, "fingerprint": model.fingerprint()}  # asked once: it looks at every weight
+        source = {"name": model.name, "fingerprint": model.fingerprint()}  # once: it looks at every weight
         if not (force or self.force):
             self._check(model, source["fingerprint"])
-        found: list[Explanation] = []
+        check_shape(self.shape.card, model)
+        explanations: list[Explanation] = []
         for start in range(0, len(given), _CHUNK):
             part = slice(start, start + _CHUNK)
             known = None if predictions is None else predictions[part]
-            found += self._explain(model, source, given[part], wanted[part], known)
-        if fallback is None or self.doubt is None:
-            return found
-        return with_fallback(found, model, fallback, self.doubt.threshold if doubt_above is None else doubt_above)
+            explanations += self._explain(model, source, given[part], wanted[part], known)
+        return explanations
 
     def _check(self, model: Model, fingerprint: str) -> None:
         if fingerprint != self.about.fingerprint:
@@ -165,58 +160,63 @@ class LearnedExplainer:
             units = model.units(examples, self.about.level)
             predictions = model.predict(examples) if known is None else known
             targets = [resolve_target(model, w, p, self.about.scale) for w, p in zip(wanted, predictions, strict=True)]
-            items = self.shape.read(units, [target.index for target in targets], predictions)
+            items = self.shape.read(model, units, [target.index for target in targets], predictions)
             scores = self._scores(items)
             details = self._details(items, scores, predictions)
-        forwards = 1 if known is None else 0
+        forwards = (1 if known is None else 0) + (1 if self.shape.card.needs else 0)
         cost = Cost(forwards, 0, round(meter.evaluated / len(examples)), meter.seconds / len(examples))
-        shared: dict[str, Any] = {
-            "method": self.card.name,
-            "parameters": self.parameters,
-            "signed": self.signed,
-            "cost": cost,
-            "model": source,
-            "versions": versions(),
-        }
+        parameters, now = self.parameters, versions()
         return [
-            Explanation(units=u, scores=tuple(s.tolist()), target=t, prediction=p, details=d, **shared)
+            Explanation(
+                method=self.card.name,
+                units=u,
+                scores=tuple(s.tolist()),
+                target=t,
+                prediction=p,
+                parameters=parameters,
+                signed=self.signed,
+                cost=cost,
+                details=d,
+                model=source,
+                versions=now,
+            )
             for u, s, t, p, d in zip(units, scores, targets, predictions, details, strict=True)
         ]
 
     def _details(
         self, items: Sequence[Item], scores: Sequence[Floats], predictions: Sequence[Prediction]
     ) -> list[dict[str, float]]:
-        if self.doubt is None or not items:
+        if self.disagreement is None or not items:
             return [{}] * len(items)
         rows = np.stack([features(i, s, p) for i, s, p in zip(items, scores, predictions, strict=True)])
-        return [{"doubt": float(value)} for value in self.doubt(rows)]
+        return [{"disagreement": float(value)} for value in self.disagreement(rows)]
 
     def _scores(self, items: Sequence[Item]) -> list[Floats]:
         """One pass over all texts, in batches of similar length: scores of the units of each."""
         lengths = np.array([self.shape.length(item) for item in items], dtype=np.int64)
-        found: list[Floats] = [np.empty(0)] * len(items)
+        scores: list[Floats] = [np.empty(0)] * len(items)
 
         def evaluate(rows: Ints) -> None:
             columns = self.shape.collate([items[row] for row in rows])
             outputs = self._forward({name: column.to(self._device) for name, column in columns.items()})
             values = self.signal.scores(outputs.float()).cpu().double().numpy()
             for row, present, line in zip(rows, columns["present"].numpy(), values, strict=True):
-                found[row] = line[present]
+                scores[row] = line[present]
 
         with torch.inference_mode():
             run("explaining", lengths, self._budget, True, evaluate)
-        return found
+        return scores
 
     def save_pretrained(self, folder: Path | str, *, place: str | None = None) -> None:
         """Write configuration, weights (safetensors), what reading needs, and a README into a folder.
 
         Args:
-            folder: made when it does not exist.
+            folder: created when it does not exist.
             place: what the README names as the place to load from; the folder's name when not given.
         """
         self._need_weights()
 
-        def fill(beside: Path) -> dict[str, Any]:
+        def fill(beside: Path) -> serialization.Runtimes:
             checkpoints.write(beside / serialization.WEIGHTS, self.shape.state_dict(), {"format": serialization.FORMAT})
             return {}
 
@@ -231,34 +231,36 @@ class LearnedExplainer:
         force: bool = False,
         place: str | None = None,
     ) -> onnx.ExportAgreement:
-        """Write it for ``from_pretrained(folder, runtime="onnx")``, which is fast on CPUs; gives the agreement.
+        """Write it for ``from_pretrained(folder, runtime="onnx")``, which is fast on CPUs; returns the agreement.
 
         How well its scores agree with those of torch is measured and written into the configuration and the README.
-        The folder stands alone; where the same explainer was saved in it, it can be loaded from there in both ways.
-        Needs the extra ``onnx``.
+        The folder is complete; where the same explainer was saved in it, it can be loaded from there in both ways.
+        Needs the extra ``onnx``, and a shape that reads nothing of the explained model.
 
         Args:
-            folder: made when it does not exist.
+            folder: created when it does not exist.
             int8: weights of 8 bits, smaller and faster than floats.
             explanations: of texts to measure the agreement on, by any explainer; texts of random words when not given.
             force: write it also where the ranks differ by more than ``didact.trained.onnx.LIMIT`` allows.
             place: what the README names as the place to load from; the folder's name when not given.
         """
         self._need_weights()
+        if self.shape.card.needs:
+            raise ParameterError(f"the {self.shape.card.name} reads the explained model, so it is not exported alone")
         labels, level = self.about.labels, self.about.level
         if explanations is None:
             kind, items = "texts of random words", onnx.made_up(self.shape, labels, level)
         else:
-            kind, items = "given texts", self.shape.read_explained(explanations)
+            kind, items = "given texts", self.shape.read_explained(None, explanations)
         scores = self._scores(items)
 
-        def compare(runtime: onnx.Runtime) -> dict[str, Any]:
+        def compare(runtime: onnx.Runtime) -> onnx.Figures:
             other = LearnedExplainer(self.shape, self.signal, self.about, runtime=runtime)
             return onnx.agreement(scores, other._scores(items), kind)
 
         measured: list[onnx.ExportAgreement] = []
 
-        def fill(beside: Path) -> dict[str, Any]:
+        def fill(beside: Path) -> serialization.Runtimes:
             traced = onnx.sample(self.shape, labels, level)
             measured.append(onnx.export(self.shape, beside / onnx.FILE, traced, compare, int8=int8))
             if not force:
@@ -274,29 +276,33 @@ class LearnedExplainer:
                 f"an explainer of the {self.runtime} runtime has no weights to save; use the one it was exported from"
             )
 
-    def _write(self, folder: Path | str, place: str | None, fill: Callable[[Path], dict[str, Any]]) -> None:
-        def complete(beside: Path) -> dict[str, Any]:
+    def _write(self, folder: Path | str, place: str | None, fill: Callable[[Path], serialization.Runtimes]) -> None:
+        def complete(beside: Path) -> serialization.Runtimes:
             self.shape.save_reading(beside)
             return fill(beside)
 
         serialization.write(Path(folder), self._described(), complete, place)
 
-    def _described(self) -> dict[str, Any]:
-        about = dataclasses.asdict(self.about)
-        explained = {"name": about.pop("model"), "fingerprint": about.pop("fingerprint"), "labels": about.pop("labels")}
+    def _described(self) -> SavedDescription:
+        about = self.about
         return {
             "didact_explainer": serialization.FORMAT,
-            "method": self.card.name,
-            "explained": explained,
-            "level": about.pop("level"),
-            "scale": about.pop("scale"),
-            "shape": {"name": self.shape.name, "settings": self.shape.settings},
-            "signal": {"name": self.signal.name, "settings": self.signal.settings},
-            "weights": {
-                "hash": self._weights,
-                "count": sum(weight.numel() for weight in self.shape.parameters()),
+            "method": about.method,
+            "explained": {"name": about.model, "fingerprint": about.fingerprint, "labels": list(about.labels)},
+            "level": about.level,
+            "scale": about.scale,
+            "shape": {"name": self.shape.card.name, "settings": self.shape.settings},
+            "signal": {"name": self.signal.card.name, "settings": dict(self.signal.parameters)},
+            "weights": {"hash": self._weights, "count": sum(weight.numel() for weight in self.shape.parameters())},
+            "about": {
+                "reference": about.reference,
+                "reference_parameters": dict(about.reference_parameters),
+                "data": about.data,
+                "data_hash": about.data_hash,
+                "scores": dict(about.scores),
+                "cost": dict(about.cost),
+                "disagreement": None if about.disagreement is None else dict(about.disagreement),
             },
-            "about": about,
         }
 
     @classmethod
@@ -314,27 +320,27 @@ class LearnedExplainer:
 
         Args:
             source: a folder, or an id of the Hugging Face Hub.
-            model: the model to explain, to be told at once if it is another one than the explainer was trained for.
+            model: the model to explain; refused at once if it is not the one that the explainer was trained for.
             force: explain other models too.
             runtime: "torch", or "onnx" where ``export_onnx`` wrote the folder.
             device: "cpu" or "cuda"; the GPU when there is one, but for "onnx", which uses the CPU.
             threads: of the "onnx" runtime; torch has its own setting.
         """
-        folder = serialization.found(str(source))
+        folder = serialization.located(str(source))
         config = serialization.read_config(folder)
         if runtime == "torch":
             shape, signal, about = serialization.rebuilt(config, folder)
-            made = cls(shape.to(_device(device)), signal, about, force=force)
+            loaded = cls(shape.to(_device(device)), signal, about, force=force)
         else:
             serialization.check_runtime(runtime, device, config, folder)
             with torch.device("meta"):  # for reading alone; nothing is computed with it
                 shape, signal, about = serialization.built(config, folder)
             int8 = bool(config["runtimes"][runtime]["int8"])
             other = onnx.load(folder / onnx.FILE, config["weights"]["hash"], int8=int8, threads=threads)
-            made = cls(shape, signal, about, force=force, runtime=other)
+            loaded = cls(shape, signal, about, force=force, runtime=other)
         if model is not None and not force:
-            made._check(model, model.fingerprint())
-        return made
+            loaded._check(model, model.fingerprint())
+        return loaded
 
     def push_to_hub(
         self,
@@ -344,13 +350,13 @@ class LearnedExplainer:
         message: str = "Add an explainer made with didact",
         token: str | None = None,
     ) -> str:
-        """Save to a repository of the Hugging Face Hub, made when it does not exist; gives its address.
+        """Save to a repository of the Hugging Face Hub, created when it does not exist; returns its address.
 
         Args:
             repo_id: OWNER/NAME.
             private: whether a new repository is hidden from others.
             message: of the commit.
-            token: who you are at the Hub; the one that was logged in with when not given.
+            token: of the Hub; that of the login when not given.
         """
         from huggingface_hub import HfApi
         from huggingface_hub.errors import HfHubHTTPError
@@ -366,13 +372,13 @@ class LearnedExplainer:
         return str(address)
 
 
-def _device(asked: str | None) -> torch.device:
-    if asked is None:
+def _device(name: str | None) -> torch.device:
+    if name is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        device = torch.device(asked)
+        device = torch.device(name)
     except RuntimeError:
-        raise ParameterError(f"unknown device {asked!r}; allowed: 'cpu', 'cuda', 'cuda:0', ...") from None
+        raise ParameterError(f"unknown device {name!r}; allowed: 'cpu', 'cuda', 'cuda:0', ...") from None
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise ParameterError("device 'cuda' was asked for, but no CUDA device is available here; use device='cpu'")
+        raise ParameterError("device 'cuda' was given, but no CUDA device is available here; use device='cpu'")
     return device

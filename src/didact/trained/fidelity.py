@@ -1,4 +1,4 @@
-"""How close a learned explainer comes to its teacher on the same texts."""
+"""How close a learned explainer comes to its reference on the same texts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from didact.stats.correlation import kendall, spearman
-from didact.trained.fit_types import Sample
+from didact.trained.samples import Sample
 from didact.trained.shapes.base import Shape
 from didact.trained.signals.base import Signal
 from didact.types import Explanation, Floats
@@ -17,13 +17,13 @@ TOP = 0.3
 
 
 def agreement_with_reference(
-    learned: Sequence[Explanation], taught: Sequence[Explanation], signal: Signal
+    learned: Sequence[Explanation], reference: Sequence[Explanation], signal: Signal
 ) -> dict[str, Floats]:
-    """How well a student follows its teacher, per text: rank correlations and the IoU of the top 30 %.
+    """How well learned explanations follow the reference's, per text: rank correlations and the IoU of the top 30 %.
 
-    A student that learnt the order of absolute weights is held against these.
+    Scores that learned the order of absolute weights are compared with these.
     """
-    pairs = [(one.array, comparable(other, signal)) for one, other in zip(learned, taught, strict=True)]
+    pairs = [(ours.array, comparable(theirs, signal)) for ours, theirs in zip(learned, reference, strict=True)]
     return {
         "spearman": np.array([spearman(ours, theirs) for ours, theirs in pairs]),
         "kendall": np.array([kendall(ours, theirs) for ours, theirs in pairs]),
@@ -32,39 +32,38 @@ def agreement_with_reference(
 
 
 def top_weight(
-    signal: Signal, samples: Sequence[Sample], taught: Sequence[Explanation], rows: int = 64
+    signal: Signal, samples: Sequence[Sample], reference: Sequence[Explanation], rows: int = 64
 ) -> Callable[[Shape], float]:
-    """A monitor for ``fit``: how much of the teacher's weight the units have that the student puts on top.
+    """A monitor for ``fit``: how much of the reference's weight lies on the units that the network ranks highest.
 
-    The teacher's weights summed over the student's top 30 % of a text's units, divided by their sum over the teacher's
-    own, mean over texts. It still rises when the loss on validation texts rises again, because a network that grows too
-    sure of its classes may go on to order units better.
+    The reference's weights summed over the network's top 30 % of a text's units, divided by their sum over the
+    reference's own, mean over texts. It may still rise when the loss on validation texts rises again, because a network
+    that grows too sure of its classes may go on to order units better.
 
     Args:
-        signal: makes scores of what the shape gives.
+        signal: turns the shape's outputs into scores.
         samples: validation texts as the shape reads them.
-        taught: the teacher's explanations of the same texts.
+        reference: the reference's explanations of the same texts.
         rows: texts of a batch.
     """
-    wanted = [comparable(one, signal) for one in taught]
+    wanted = [comparable(explanation, signal) for explanation in reference]
 
     def measure(shape: Shape) -> float:
         device = next(shape.parameters()).device
-        found: list[float] = []
+        shares: list[float] = []
         for start in range(0, len(samples), rows):
-            batch = shape.collate([item for item, _ in samples[start : start + rows]])
+            batch = shape.collate([sample.item for sample in samples[start : start + rows]])
             outputs = shape({name: column.to(device) for name, column in batch.items()})
             scores = signal.scores(outputs.float()).double().cpu().numpy()
-            found += [_share(ours, theirs) for ours, theirs in zip(scores, wanted[start : start + rows], strict=True)]
-        return float(np.nanmean(found))
+            shares += [_share(ours, theirs) for ours, theirs in zip(scores, wanted[start : start + rows], strict=True)]
+        return float(np.nanmean(shares))
 
     return measure
 
 
 def comparable(explanation: Explanation, signal: Signal) -> Floats:
-    """The teacher's weights as the student's scores should order the units."""
-    absolute = signal.settings.get("by") == "absolute"
-    return abs(explanation.array) if absolute else explanation.array
+    """The reference's weights as learned scores should order the units."""
+    return abs(explanation.array) if signal.absolute else explanation.array
 
 
 def _iou(ours: Floats, theirs: Floats) -> float:

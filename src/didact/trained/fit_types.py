@@ -1,37 +1,29 @@
-"""What goes into a training, how it is set, and what comes out of it."""
+"""The settings of a training and its result."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from didact.errors import ParameterError
-from didact.trained.shapes.base import Item, Shape
-from didact.types import Floats
+from didact.trained.shapes.base import Shape
 
 Optimizer = Literal["adamw", "sgd"]
 Schedule = Literal["linear", "constant"]
 Precision = Literal["no", "bf16", "fp16"]
 Device = Literal["auto", "cpu"]
 
-Sample = tuple[Item, Floats]
-"""A text as the shape reads it, and what the signal wants for its units."""
-
-Source = Sequence[Sample] | Callable[[int], Sequence[Sample]]
-"""Training samples; as a function, those of an epoch, counted from 0."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class FitConfig:
-    """How a shape is trained; the defaults bring a small scorer far within minutes.
+    """How a shape is trained; the defaults train a small scorer within minutes.
 
     The published training of L2E is ``FitConfig(epochs=50, batch_tokens=3000, batch_rows=500, optimizer="sgd",
     learning_rate=1e-4, weight_decay=0, warmup=0, schedule="constant", clip=25, patience=None)``.
 
     Args:
-        epochs: how often all texts are shown, at most.
+        epochs: most passes over all texts.
         batch_tokens: largest size of a batch, rows times padded length; a longer text is a batch of its own.
         batch_rows: most texts of a batch. With several processes each takes its share of every batch.
         optimizer: "adamw", or "sgd" without momentum.
@@ -100,13 +92,13 @@ class FitConfig:
 
 @dataclass(frozen=True)
 class Epoch:
-    """What an epoch gave.
+    """Losses and time of one epoch.
 
     Attributes:
         number: counted from 1.
         train_loss: mean per text, each with the weights of its step.
         validation_loss: mean per text after the epoch; None without validation texts.
-        monitor: what the monitor gave after the epoch; None without one.
+        monitor: what the monitor returned after the epoch; None without one.
         seconds: wall time, validation and monitor included.
     """
 
@@ -127,7 +119,7 @@ class TrainingRun:
     """One training from its first weights to its end.
 
     Attributes:
-        seed: what decided it.
+        seed: that decided it.
         history: its epochs.
         best: the epoch whose weights were kept.
     """
@@ -139,7 +131,7 @@ class TrainingRun:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A trained shape and how it came about.
+    """A trained shape and the history of its training.
 
     Attributes:
         shape: with the weights of the best epoch of the best run.

@@ -1,10 +1,10 @@
-"""What is known of a learned explainer besides its network."""
+"""What is known of a learned explainer besides its network, and how a saved one describes itself."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict
 
 from didact.protocols import Model
 from didact.types import JsonValue, Level, Scale
@@ -18,34 +18,92 @@ class ExplainerMetadata:
         model: name of the explained model.
         fingerprint: hash of the explained model.
         labels: names of its outputs.
-        teacher: whose explanations it learnt from.
-        teacher_parameters: the teacher's settings.
+        method: the preset that trained it; explanations carry this name.
+        reference: the explainer whose scores it learned; empty where it learned from none.
+        reference_parameters: the reference's settings.
         level: whether it scores "word"s or "token"s.
         scale: of the explained number; the model's first one when not given.
         data: what the training texts are.
         data_hash: hash of the training samples.
         scores: measured on held-out texts, by name.
         cost: what training took and how fast it explains, by name with its unit.
-        doubt: what ``Doubt.to_dict`` gives; nothing where none was fitted.
+        disagreement: what ``DisagreementEstimate.to_dict`` gives; None where none was fitted.
     """
 
     model: str
     fingerprint: str
     labels: tuple[str, ...]
-    teacher: str = ""
-    teacher_parameters: Mapping[str, JsonValue] = field(default_factory=dict)
+    method: str = "l2e"
+    reference: str = ""
+    reference_parameters: Mapping[str, JsonValue] = field(default_factory=dict)
     level: Level = "word"
     scale: Scale | None = None
     data: str = ""
     data_hash: str = ""
     scores: Mapping[str, float] = field(default_factory=dict)
     cost: Mapping[str, JsonValue] = field(default_factory=dict)
-    doubt: Mapping[str, Any] | None = None
+    disagreement: Mapping[str, object] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", tuple(self.labels))
 
     @classmethod
-    def of(cls, model: Model, **facts: Any) -> ExplainerMetadata:
-        """About an explainer of this model."""
-        return cls(model=model.name, fingerprint=model.fingerprint(), labels=model.labels, **facts)
+    def of(cls, model: Model, **facts: object) -> ExplainerMetadata:
+        """About an explainer of this model; ``facts`` are further fields."""
+        return cls(model=model.name, fingerprint=model.fingerprint(), labels=model.labels, **facts)  # type: ignore[arg-type]
+
+
+class SavedPart(TypedDict):
+    """A registered thing by its name and settings."""
+
+    name: str
+    settings: dict[str, object]
+
+
+class SavedModel(TypedDict):
+    """The explained model."""
+
+    name: str
+    fingerprint: str
+    labels: list[str]
+
+
+class SavedWeights(TypedDict):
+    """The weights of the shape."""
+
+    hash: str
+    count: int
+
+
+class SavedOrigin(TypedDict):
+    """The fields of ``ExplainerMetadata`` that have no place of their own."""
+
+    reference: str
+    reference_parameters: dict[str, JsonValue]
+    data: str
+    data_hash: str
+    scores: dict[str, float]
+    cost: dict[str, JsonValue]
+    disagreement: dict[str, object] | None
+
+
+class SavedDescription(TypedDict):
+    """What an explainer says of itself."""
+
+    didact_explainer: int
+    method: str
+    explained: SavedModel
+    level: Level
+    scale: Scale | None
+    shape: SavedPart
+    signal: SavedPart
+    weights: SavedWeights
+    about: SavedOrigin
+
+
+class SavedConfig(SavedDescription):
+    """What ``config.json`` of a folder holds."""
+
+    files: dict[str, str]
+    runtimes: dict[str, dict[str, JsonValue]]
+    versions: dict[str, str]

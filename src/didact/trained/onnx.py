@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from torch.overrides import TorchFunctionMode
 from didact.errors import InputError, MismatchError, ModelError, ParameterError
 from didact.stats.correlation import spearman
 from didact.trained.shapes._attention import attention
-from didact.trained.shapes.base import Batch, Item, Shape
+from didact.trained.shapes.base import Item, Shape, ShapeBatch
 from didact.types import Example, Floats, Level, Prediction, Span, Units
 
 NAME = "onnx"
@@ -49,14 +49,24 @@ class Runtime:
     """
 
     name: str
-    forward: Callable[[Batch], Tensor]
+    forward: Callable[[ShapeBatch], Tensor]
     weights: str
     rows: int
 
 
+class Figures(TypedDict):
+    """The measured fields of an ``ExportAgreement``."""
+
+    texts: str
+    rank_correlation: float
+    lowest_rank_correlation: float
+    top: float
+    largest_difference: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class ExportAgreement:
-    """How alike the scores of a runtime and of torch are; a mean over texts where nothing else is said.
+    """How alike the scores of a runtime and of torch are; a mean over texts unless stated otherwise.
 
     Attributes:
         texts: how many were compared, and what they are.
@@ -89,9 +99,9 @@ class ExportAgreement:
 
 
 def export(
-    shape: Shape, file: Path, sample: Sequence[Item], compare: Callable[[Runtime], dict[str, Any]], *, int8: bool
+    shape: Shape, file: Path, sample: Sequence[Item], compare: Callable[[Runtime], Figures], *, int8: bool
 ) -> ExportAgreement:
-    """Write a shape as ONNX for any number of texts of any length, and say how well it agrees.
+    """Write a shape as ONNX for any number of texts of any length, and return how well it agrees.
 
     With ``int8`` all weights get 8 bits; those of the embeddings stay floats where ranks would change too much.
 
@@ -111,10 +121,10 @@ def export(
             return ExportAgreement(**compare(load(file, "", int8=False)), int8=False, int8_embeddings=False)
         for embeddings in (True, False):
             _quantise(floats, file, embeddings=embeddings)
-            found = ExportAgreement(**compare(load(file, "", int8=True)), int8=True, int8_embeddings=embeddings)
-            if found.good:
+            measured = ExportAgreement(**compare(load(file, "", int8=True)), int8=True, int8_embeddings=embeddings)
+            if measured.good:
                 break
-    return found
+    return measured
 
 
 def load(file: Path, weights: str, *, int8: bool, threads: int = 1) -> Runtime:
@@ -148,21 +158,21 @@ def load(file: Path, weights: str, *, int8: bool, threads: int = 1) -> Runtime:
         raise ModelError(f"{file} cannot be loaded: {problem!s:.200}; export it again") from None
     names = [column.name for column in session.get_inputs()]
 
-    def forward(batch: Batch) -> Tensor:
+    def forward(batch: ShapeBatch) -> Tensor:
         return torch.from_numpy(session.run(None, {name: batch[name].numpy() for name in names})[0])
 
     return Runtime(f"{NAME} int8" if int8 else NAME, forward, weights, 1 if int8 else 1 << 30)
 
 
-def agreement(scores: Sequence[Floats], others: Sequence[Floats], kind: str) -> dict[str, Any]:
+def agreement(scores: Sequence[Floats], others: Sequence[Floats], kind: str) -> Figures:
     """The figures of an ``ExportAgreement`` for the scores of the same texts.
 
     Texts whose units all have one score have no order and are left out of the correlation. Words that are alike to the
     network (all unknown ones, where it has no positions) differ by rounding alone, which is no order either.
     """
     pairs = list(zip(scores, others, strict=True))
-    ordered = [(_stepped(one), _stepped(other)) for one, other in pairs]
-    orders = [spearman(one, other) for one, other in ordered if len(one) > 1 and np.ptp(one) > 0]
+    ordered = [(_stepped(ours), _stepped(theirs)) for ours, theirs in pairs]
+    orders = [spearman(ours, theirs) for ours, theirs in ordered if len(ours) > 1 and np.ptp(ours) > 0]
     if not orders:
         raise InputError(
             f"no agreement can be measured on {len(pairs)} {kind}: give explanations of texts with several words"
@@ -173,18 +183,19 @@ def agreement(scores: Sequence[Floats], others: Sequence[Floats], kind: str) -> 
         "texts": f"{len(pairs)} {kind}",
         "rank_correlation": float(np.mean(orders)),
         "lowest_rank_correlation": float(min(orders)),
-        "top": float(np.mean([_shared_top(one, other) for one, other in ordered])),
-        "largest_difference": float(max(np.abs(one - other).max() for one, other in pairs)),
+        "top": float(np.mean([_shared_top(ours, theirs) for ours, theirs in ordered])),
+        "largest_difference": float(max(np.abs(ours - theirs).max() for ours, theirs in pairs)),
     }
 
 
-def check(found: ExportAgreement) -> None:
+def check(measured: ExportAgreement) -> None:
     """Refuse an export that changes the ranks."""
-    if not found.good:
-        cure = "use int8=False" if found.int8 else "report it"
+    if not measured.good:
+        cure = "use int8=False" if measured.int8 else "report it"
         raise MismatchError(
-            f"the exported explainer ranks differently: {found}; the mean must be at least {LIMIT}. {cure[0].upper()}"
-            f"{cure[1:]}, give explanations of real texts to compare on, or write it nevertheless with force=True"
+            f"the exported explainer ranks differently: {measured}; the mean must be at least {LIMIT}. "
+            f"{cure[0].upper()}{cure[1:]}, give explanations of real texts to compare on, or write it "
+            "nevertheless with force=True"
         )
 
 
@@ -210,7 +221,7 @@ def _items(shape: Shape, texts: Sequence[Sequence[str]], labels: Sequence[str], 
     """Texts of these words, explained for the outputs in turn."""
     units = [Units(Example(" ".join(words)), level, _spans(words)) for words in texts]
     targets = [number % len(labels) for number in range(len(texts))]
-    return shape.read(units, targets, [Prediction(tuple(labels), (0.0,) * len(labels))] * len(texts))
+    return shape.read(None, units, targets, [Prediction(tuple(labels), (0.0,) * len(labels))] * len(texts))
 
 
 def _spans(words: Sequence[str]) -> tuple[Span, ...]:
@@ -225,10 +236,10 @@ def _stepped(scores: Floats) -> Floats:
     return np.round(scores / largest * 1e4) if largest > 0 else scores
 
 
-def _shared_top(one: Floats, other: Floats) -> float:
+def _shared_top(ours: Floats, theirs: Floats) -> float:
     """Share of the highest units that are the highest in both."""
-    count = min(TOP, len(one))
-    first, second = (set(np.argsort(-scores, kind="stable")[:count].tolist()) for scores in (one, other))
+    count = min(TOP, len(ours))
+    first, second = (set(np.argsort(-scores, kind="stable")[:count].tolist()) for scores in (ours, theirs))
     return len(first & second) / count
 
 
@@ -241,16 +252,20 @@ class _Columns(nn.Module):
         self.names = names
 
     def forward(self, *columns: Tensor) -> Tensor:
-        found: Tensor = self.shape(dict(zip(self.names, columns, strict=True)))
-        return found
+        numbers: Tensor = self.shape(dict(zip(self.names, columns, strict=True)))
+        return numbers
 
 
 class _Fused(TorchFunctionMode):
     """Attention as one node of the graph where the runtime has one for it; as many small ones it takes longer."""
 
     def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
+        self,
+        func: Callable[..., Tensor],
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> Tensor:
         if func is attention and not args[-1]:
             q, k, v, seen, heads, _ = args
             return _one_node((q, k, v), seen.flatten(1).to(torch.int32), None, heads)
@@ -261,16 +276,16 @@ class _Fused(TorchFunctionMode):
         rows, heads, positions, size = q.shape
         inputs = tuple(x.transpose(1, 2).flatten(2) for x in (q, k, v))
         if isinstance(seen.shape[2], int) and seen.shape[2] == 1:  # (rows, 1, 1, keys): the same for all queries
-            found = _one_node(inputs, seen.flatten(1).to(torch.int32), None, heads)
+            attended = _one_node(inputs, seen.flatten(1).to(torch.int32), None, heads)
         else:
             bias = torch.zeros_like(seen, dtype=q.dtype).masked_fill(~seen, -1e4)
-            found = _one_node(inputs, None, bias, heads)
-        return found.view(rows, positions, heads, size).transpose(1, 2)
+            attended = _one_node(inputs, None, bias, heads)
+        return attended.view(rows, positions, heads, size).transpose(1, 2)
 
 
 def _one_node(inputs: Sequence[Tensor], seen: Tensor | None, bias: Tensor | None, heads: int) -> Tensor:
     """Attention of queries, keys and values (rows, positions, width) as the runtime has it."""
-    found: Tensor = torch.onnx.ops.symbolic(
+    node: Tensor = torch.onnx.ops.symbolic(
         "com.microsoft::MultiHeadAttention",
         [*inputs, None, *([seen] if bias is None else [None, bias])],
         {"num_heads": heads},
@@ -278,7 +293,7 @@ def _one_node(inputs: Sequence[Tensor], seen: Tensor | None, bias: Tensor | None
         shape=inputs[0].shape,
         version=1,
     )
-    return found
+    return node
 
 
 def _trace(shape: Shape, items: Sequence[Item], file: Path) -> None:
@@ -300,7 +315,7 @@ def _trace(shape: Shape, items: Sequence[Item], file: Path) -> None:
             verbose=False,
         )
         if made is None:  # torch's signature allows it; with dynamo there is always a program
-            raise ModelError(f"torch gave no ONNX program for the {shape.name}")
+            raise ModelError(f"torch gave no ONNX program for the {shape.card.name}")
         made.save(file, external_data=False)
 
 
@@ -336,11 +351,11 @@ def _quiet() -> Iterator[None]:
 def _library(name: str) -> ModuleType:
     try:
         if name == "onnxruntime":
-            import onnxruntime as found
+            import onnxruntime as library
         elif name == "onnxscript":
-            import onnxscript as found
+            import onnxscript as library
         else:
-            import onnx as found
+            import onnx as library
     except ImportError:
         raise ParameterError(f"the onnx runtime needs the library {name}: pip install 'didact[onnx]'") from None
-    return found  # type: ignore[no-any-return] # untyped or a module
+    return library  # type: ignore[no-any-return] # untyped or a module

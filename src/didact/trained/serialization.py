@@ -5,36 +5,40 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from didact.errors import FormatError, ModelError, ParameterError
 from didact.provenance import versions
-from didact.trained import checkpoints, onnx, shapes, signals
+from didact.trained import checkpoints, onnx
 from didact.trained.card import readme
-from didact.trained.metadata import ExplainerMetadata
-from didact.trained.shapes.base import Shape
-from didact.trained.signals.base import Signal
+from didact.trained.metadata import ExplainerMetadata, SavedConfig, SavedDescription
+from didact.trained.shapes.base import SHAPES, Shape
+from didact.trained.signals.base import SIGNALS, Signal
+from didact.types import JsonValue
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
-FORMAT = 1
+FORMAT = 2
+
+Runtimes = dict[str, dict[str, JsonValue]]
+"""Facts of runtimes other than torch that a folder was exported for, by name."""
 
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.pickle", "*.ckpt")
 
 
 def write(
-    folder: Path, described: Mapping[str, Any], fill: Callable[[Path], dict[str, Any]], place: str | None = None
+    folder: Path, described: SavedDescription, fill: Callable[[Path], Runtimes], place: str | None = None
 ) -> None:
-    """Write a folder with what ``fill`` writes and tells about runtimes; what it has of the same explainer stays.
+    """Write a folder; files and runtimes that it already has of the same explainer stay.
 
-    Files are made beside those that are there, and take their place when all are done.
+    Files are written beside existing ones, and take their place when all are done.
 
     Args:
-        folder: made when it does not exist.
+        folder: created when it does not exist.
         described: the configuration without files, runtimes and versions.
-        fill: writes files into the folder that it is given.
+        fill: writes files into the folder that it is given, and returns facts about runtimes.
         place: what the README names as the place to load from; the folder's name when not given.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -46,14 +50,14 @@ def write(
         for file in files:
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             (beside / file).replace(folder / file)
-    config = _merged(folder, {**described, "files": files, "runtimes": runtimes, "versions": versions()})
+    config = _merged(folder, SavedConfig(**described, files=files, runtimes=runtimes, versions=dict(versions())))
     (folder / "README.md").write_text(readme(config, place or folder.name), encoding="utf-8")
     text = json.dumps(config, indent=1, ensure_ascii=False)
     (folder / CONFIG).write_text(text + "\n", encoding="utf-8")  # last: a torn folder lacks it or does not fit it
 
 
-def found(source: str) -> Path:
-    """The folder itself, or where the Hub's copy of it was put."""
+def located(source: str) -> Path:
+    """The folder itself, or that of the Hub's copy."""
     path = Path(source)
     if path.is_dir():
         return path
@@ -64,13 +68,13 @@ def found(source: str) -> Path:
         return Path(snapshot_download(source, ignore_patterns=list(_PICKLES)))
     except (HfHubHTTPError, OSError, ValueError) as problem:
         raise ModelError(
-            f"cannot load the explainer {source!r}: it is not a folder here, so it was asked for at the Hub: "
+            f"cannot load the explainer {source!r}: it is not a folder here, so it was looked up at the Hub: "
             f"{problem!s:.200}"
         ) from None
 
 
-def read_config(folder: Path) -> dict[str, Any]:
-    """What the folder says of itself; refused where it holds no explainer, or one of another format."""
+def read_config(folder: Path) -> SavedConfig:
+    """The configuration of a folder, converted from older formats; refused where it holds no explainer."""
     path = folder / CONFIG
     if not path.is_file():
         raise FormatError(f"{folder} holds no explainer: there is no {CONFIG} in it; write one with save_pretrained")
@@ -81,16 +85,37 @@ def read_config(folder: Path) -> dict[str, Any]:
     form = config.get("didact_explainer") if isinstance(config, dict) else None
     if form is None:
         raise FormatError(f"{path} does not describe a learned explainer; is {folder} the explained model's folder?")
+    if form == 1:
+        return _from_first_format(config)
     if form != FORMAT:
         raise FormatError(
-            f"{path} is of format {form!r}, and this version of didact reads {FORMAT}; install the didact it was made "
-            f"with ({config.get('versions', {}).get('didact', 'not recorded')}) or train it again"
+            f"{path} is of format {form!r}, and this version of didact reads 1 and {FORMAT}; install the didact it was "
+            f"written with ({config.get('versions', {}).get('didact', 'not recorded')}) or train it again"
         )
-    return config  # type: ignore[no-any-return] # checked to be a dict
+    return cast("SavedConfig", config)
 
 
-def check_runtime(runtime: str, device: str | None, config: Mapping[str, Any], folder: Path) -> None:
-    """Refuse a runtime that there is not, or that the folder was not exported for."""
+_RENAMED = {"teacher": "reference", "teacher_parameters": "reference_parameters", "doubt": "disagreement"}
+_RENAMED_FACTS = {
+    "doubt and error, spearman": "disagreement and error, spearman",
+    "milliseconds per text of the teacher": "milliseconds per text of the reference",
+}
+
+
+def _from_first_format(config: dict[str, dict[str, object]]) -> SavedConfig:
+    """Names as they are now: a learned explainer's teacher became its reference, its doubt its disagreement."""
+    about = {_RENAMED.get(name, name): value for name, value in config["about"].items()}
+    for group in ("scores", "cost"):
+        facts = cast("dict[str, JsonValue]", about.get(group) or {})
+        about[group] = {_RENAMED_FACTS.get(name, name): value for name, value in facts.items()}
+    settings = cast("dict[str, object]", config["shape"]["settings"])
+    settings = {"references" if name == "teachers" else name: value for name, value in settings.items()}
+    shape = {**config["shape"], "settings": settings}
+    return cast("SavedConfig", {**config, "didact_explainer": FORMAT, "about": about, "shape": shape})
+
+
+def check_runtime(runtime: str, device: str | None, config: SavedConfig, folder: Path) -> None:
+    """Refuse a runtime that does not exist, or that the folder was not exported for."""
     if runtime != onnx.NAME:
         raise ParameterError(f"unknown runtime {runtime!r}; allowed: 'torch', '{onnx.NAME}'")
     if device not in (None, "cpu"):
@@ -99,8 +124,8 @@ def check_runtime(runtime: str, device: str | None, config: Mapping[str, Any], f
         raise FormatError(f"{folder} was not exported for the {onnx.NAME} runtime; write it with export_onnx")
 
 
-def rebuilt(config: Mapping[str, Any], folder: Path) -> tuple[Shape, Signal, ExplainerMetadata]:
-    """Shape with its weights, signal and what is known about them."""
+def rebuilt(config: SavedConfig, folder: Path) -> tuple[Shape, Signal, ExplainerMetadata]:
+    """Shape with its weights, signal and metadata."""
     if WEIGHTS not in config.get("files", {}):
         if onnx.FILE in config.get("files", {}):
             raise FormatError(f"{folder} was exported and has no weights for torch; load it with runtime='onnx'")
@@ -115,17 +140,18 @@ def rebuilt(config: Mapping[str, Any], folder: Path) -> tuple[Shape, Signal, Exp
     return shape, signal, about
 
 
-def built(config: Mapping[str, Any], folder: Path) -> tuple[Shape, Signal, ExplainerMetadata]:
-    """Shape without its weights, signal and what is known about them."""
+def built(config: SavedConfig, folder: Path) -> tuple[Shape, Signal, ExplainerMetadata]:
+    """Shape without its weights, signal and metadata."""
     _check_files(config, folder)
     try:
-        shape = shapes.get(config["shape"]["name"]).from_settings(config["shape"]["settings"], folder)
-        signal: Signal = signals.get(config["signal"]["name"])(**config["signal"]["settings"])
+        shape = SHAPES.get(config["shape"]["name"]).from_settings(config["shape"]["settings"], folder)
+        signal = SIGNALS.get(config["signal"]["name"])(**config["signal"]["settings"])
         explained = config["explained"]
         about = ExplainerMetadata(
             model=explained["name"],
             fingerprint=explained["fingerprint"],
             labels=tuple(explained["labels"]),
+            method=config["method"],
             level=config["level"],
             scale=config["scale"],
             **config["about"],
@@ -135,19 +161,22 @@ def built(config: Mapping[str, Any], folder: Path) -> tuple[Shape, Signal, Expla
     return shape, signal, about
 
 
-def _merged(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
+def _merged(folder: Path, config: SavedConfig) -> SavedConfig:
     """The configuration with the files and runtimes that an old one has of the same network."""
     try:
         old = read_config(folder)
     except FormatError:
         return config
-    if any(old.get(name) != config[name] for name in ("shape", "signal", "weights")):
+    same = [(old[name], config[name]) for name in ("shape", "signal", "weights")]  # type: ignore[literal-required]
+    if any(before != now for before, now in same):
         return config
     kept = {file: digest for file, digest in old["files"].items() if (folder / file).is_file()}
-    return config | {"files": kept | config["files"], "runtimes": old.get("runtimes", {}) | config["runtimes"]}
+    config["files"] = kept | config["files"]
+    config["runtimes"] = old.get("runtimes", {}) | config["runtimes"]
+    return config
 
 
-def _check_files(config: Mapping[str, Any], folder: Path) -> None:
+def _check_files(config: SavedConfig, folder: Path) -> None:
     """Refuse files that are missing or not the ones that were saved."""
     for name, digest in config.get("files", {}).items():
         path = folder / name

@@ -1,7 +1,7 @@
 """How the L2E paper grades: which words are taken of an explanation, and what the model says without or with them.
 
-Ranking: the top 30 % of the words, of the teacher and of the learned explainer alike. Labelling: the words that the
-learned explainer calls positive, and as many of the teacher's top words, as far as these are positive too; for the
+Ranking: the top 30 % of the words, of the reference and of the learned explainer alike. Labelling: the words that the
+learned explainer calls positive, and as many of the reference's top words, as far as these are positive too; for the
 negative words likewise. What the learned explainer calls a word is its own label: the sign of the score, and high where
 the score is nearer to that of high words than to that of low ones. Texts of which no word or every word would be taken
 are left out (NaN).
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from didact.metrics.faithfulness.prediction_agreement import PredictionAgreement
 from didact.metrics.plausibility.rationale_f1 import RationaleF1
 from didact.protocols import Evidence, Model
-from didact.trained.signals.distil import kinds
+from didact.trained.signals.labelling import kinds
 from didact.types import Explanation, Floats, Scale, Target
 
 Bools = NDArray[np.bool_]
@@ -36,20 +36,20 @@ LABELLED_BOTH = "both_labelled"
 
 
 def ranked(
-    model: Model, teacher: Sequence[Explanation], learned: Sequence[Explanation]
+    model: Model, reference: Sequence[Explanation], learned: Sequence[Explanation]
 ) -> dict[str, tuple[Floats, Floats]]:
     """Agreement of the two with each other from their top 30 %, one number per text; the same for both."""
     select = PredictionAgreement()
-    chosen = [[select.selections(one)[0] for one in found] for found in (teacher, learned)]
-    first, second = (kept_labels(model, teacher, masks) for masks in chosen)
+    chosen = [[select.selections(one)[0] for one in found] for found in (reference, learned)]
+    first, second = (kept_labels(model, reference, masks) for masks in chosen)
     same = (first == second).astype(np.float64)
     return {BOTH: (same, same)}
 
 
 def labelled(
-    model: Model, teacher: Sequence[Explanation], learned: Sequence[Explanation], high: float | None
+    model: Model, reference: Sequence[Explanation], learned: Sequence[Explanation], high: float | None
 ) -> dict[str, tuple[Floats, Floats]]:
-    """Measure -> its values for the teacher and for the learned explainer, by the words that the latter labels.
+    """Measure -> its values for the reference and for the learned explainer, by the words that the latter labels.
 
     ``high`` is that of its signal.
     """
@@ -57,11 +57,11 @@ def labelled(
     found: dict[str, tuple[Floats, Floats]] = {}
     for name, sign in ((POSITIVE, 1), (NEGATIVE, -1)):
         mine = [label * sign > 0 for label in own]
-        theirs = [_as_many(one, mask, sign) for one, mask in zip(teacher, mine, strict=True)]
-        found[name] = (falls(model, teacher, theirs), falls(model, learned, mine))
+        theirs = [_as_many(one, mask, sign) for one, mask in zip(reference, mine, strict=True)]
+        found[name] = (falls(model, reference, theirs), falls(model, learned, mine))
     mine = [_strongest(label) for label in own]
-    theirs = [_as_many(one, mask, 1) for one, mask in zip(teacher, mine, strict=True)]
-    first, second = kept_labels(model, teacher, theirs), kept_labels(model, learned, mine)
+    theirs = [_as_many(one, mask, 1) for one, mask in zip(reference, mine, strict=True)]
+    first, second = kept_labels(model, reference, theirs), kept_labels(model, learned, mine)
     whole = np.array([one.prediction.index for one in learned])
     usable = _usable(theirs) & _usable(mine)
     found[LABELLED_AGREEMENT] = _where(usable, first == whole), _where(usable, second == whole)
@@ -127,7 +127,7 @@ def outputs(model: Model, explanations: Sequence[Explanation], keep: Sequence[Bo
 
 
 def absolute(explanations: Sequence[Explanation]) -> list[Explanation]:
-    """The same explanations by the size of their scores, as the ranking formulation reads a teacher."""
+    """The same explanations by the size of their scores, as the ranking formulation reads a reference."""
     return [
         dataclasses.replace(one, scores=tuple(abs(score) for score in one.scores), signed=False, errors=())
         for one in explanations
@@ -145,9 +145,9 @@ def _strongest(label: NDArray[np.int64]) -> Bools:
     return high if high.any() else np.asarray(label == 1)
 
 
-def _as_many(teacher: Explanation, mask: Bools, sign: int) -> Bools:
-    """As many of the teacher's strongest units of a sign as the mask has, at most all that have the sign."""
-    scores = sign * teacher.array
+def _as_many(reference: Explanation, mask: Bools, sign: int) -> Bools:
+    """As many of the reference's strongest units of a sign as the mask has, at most all that have the sign."""
+    scores = sign * reference.array
     order = np.argsort(-scores, kind="stable")
     found = np.zeros(len(scores), dtype=bool)
     found[order[: int(mask.sum())]] = True

@@ -1,16 +1,13 @@
-"""What an L2E study on one data set is made of: a TOML file (recipes/l2e)."""
+"""A recipe of distillation: slow explainers on one data set, and the networks that learn to imitate them."""
 
 from __future__ import annotations
 
-import dataclasses
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import ClassVar, Literal, get_args
 
 from didact.errors import FormatError, InputError
-from didact.experiments.recipe import Entry, check_names, entry
+from didact.experiments.engine.toml import Entry, Options, Plain, TomlRecipe, check_choice
 from didact.registry import unknown
 
 Embeddings = Literal["kept", "first", "own"]
@@ -18,8 +15,8 @@ Choice = Literal["loss", "top_weight"]
 
 READINGS = ("tokens", "words")
 SPLITS = ("train", "validation", "test")
-CHANGES = ("teacher", "reading", "signal", "network", "training", "texts")
-SIGNALS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+CHANGES = ("reference", "reading", "signal", "network", "training", "texts")
+SIGNALS: Mapping[str, tuple[str, Options]] = {
     "labelling": ("labelling", {}),
     "ranking": ("ranking", {}),
     "signed_ranking": ("ranking", {"by": "signed"}),
@@ -27,127 +24,117 @@ SIGNALS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 
 
 @dataclass(frozen=True)
-class Study:
-    """What a study is made of.
+class DistillationRecipe(TomlRecipe):
+    """What a study of learned explainers is made of.
 
     Attributes:
-        name: of the study; also the name of its results.
+        name: of the study; its folder is called so unless another is given.
         model: "source" and options of ``load_model``.
         data: for "train", "validation" and "test" the "source" and options of ``load_data``; or a list of these, whose
             texts follow each other, none twice. "lines" makes every line a text, "words" leaves out shorter texts.
-        teachers: methods with their settings.
-        signals: how every teacher is learnt from: "labelling", "ranking", "signed_ranking".
+        references: methods with their settings.
+        signals: how every reference is learnt from: "labelling", "ranking", "signed_ranking".
         embeddings: of networks that read tokens: "kept", the explained model's own, not trained, so that rare words
             mean something, and turned to the network's width by a matrix that is; "first", trained too; "own",
             random at first.
         choose: the epoch that is kept: that of the smallest "loss", or of the largest "top_weight", the share of the
-            teacher's weight that the network's first words have.
-        more: label of a teacher -> further (reading, signal), such as ["words", "ranking"].
-        initialisations: networks per teacher and signal.
+            reference's weight that the network's first words have.
+        more: label of a reference -> further (reading, signal), such as ["words", "ranking"].
+        initialisations: networks per reference and signal.
         network: settings of ``ScorerConfig``.
         training: settings of ``FitConfig``.
         changes: settings of some networks that differ, later ones counting: each with "network", "training" or "texts"
-            (learn from the first so many), for the networks of a "teacher", a "reading" and a "signal", or of all
+            (learn from the first so many), for the networks of a "reference", a "reading" and a "signal", or of all
             where these are not named.
-        texts: label of a teacher -> training texts that it labels, where not all.
+        texts: label of a reference -> training texts that it labels, where not all.
         encoder: directory or Hub id of the encoder that says which texts are similar in meaning; the explained model
             itself when not given.
         chunk: texts that are labelled together.
+        half: whether perturbation methods label training texts with the model in float16 on a GPU.
+        tf32: whether a GPU may round the factors of products to ten bits.
         tables: numbers of the paper's tables that it fills.
         figures: numbers of the paper's figures.
     """
 
+    kind: ClassVar[str] = "distillation"
+    entry_fields: ClassVar[Mapping[str, str]] = {"references": "method"}
+    list_fields: ClassVar[tuple[str, ...]] = ("signals", "tables", "figures")
+
     name: str
-    model: Mapping[str, Any]
-    data: Mapping[str, Sequence[Mapping[str, Any]]]
-    teachers: tuple[Entry, ...]
+    model: Options
+    data: Mapping[str, Sequence[Options]]
+    references: tuple[Entry, ...]
     signals: tuple[str, ...] = ("labelling", "ranking")
     embeddings: Embeddings = "kept"
     choose: Choice = "loss"
     more: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
     initialisations: int = 3
-    network: Mapping[str, Any] = field(default_factory=dict)
-    training: Mapping[str, Any] = field(default_factory=dict)
-    changes: Sequence[Mapping[str, Any]] = ()
+    network: Options = field(default_factory=dict)
+    training: Options = field(default_factory=dict)
+    changes: Sequence[Options] = ()
     texts: Mapping[str, int] = field(default_factory=dict)
     encoder: str | None = None
     chunk: int = 32
+    half: bool = False
+    tf32: bool = False
     tables: tuple[int, ...] = ()
     figures: tuple[int, ...] = ()
 
     @classmethod
-    def from_toml(cls, path: Path | str) -> Self:
-        """Read a study file; ``$NAME`` in a source is an environment variable."""
-        place = Path(path)
-        try:
-            data = tomllib.loads(place.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise InputError(f"there is no recipe {place}") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-            raise FormatError(f"{place} is not TOML: {problem}") from None
-        check_names(cls, data, str(place))
-        parts: dict[str, Any] = {"name": place.stem} | data
-        lacking = [name for name in ("model", "data", "teachers") if name not in parts]
-        lacking += [f"data.{split}" for split in SPLITS if split not in parts.get("data", {})]
+    def parsed(cls, data: Plain, where: str) -> Plain:
+        """Fields from plain values; every split becomes a list of sources."""
+        lacking = [name for name in ("model", "data", "references") if name not in data]
+        lacking += [f"data.{split}" for split in SPLITS if split not in data.get("data", {})]
         if lacking:
-            raise FormatError(f"{place}: {', '.join(lacking)} must be given")
-        parts["teachers"] = tuple(entry(one, "method", f"{place}, teachers") for one in parts["teachers"])
-        parts["data"] = {split: [one] if isinstance(one, dict) else one for split, one in parts["data"].items()}
-        for name in ("signals", "tables", "figures"):
-            parts[name] = tuple(parts.get(name, getattr(cls, name)))
-        if parts.get("embeddings", "kept") not in (allowed := get_args(Embeddings)):
-            raise FormatError(f"{place}: {unknown('embeddings', parts['embeddings'], allowed)}")
-        if parts.get("choose", "loss") not in (choices := get_args(Choice)):
-            raise FormatError(f"{place}: {unknown('choice', parts['choose'], choices)}")
-        known = {"teacher": [one.label for one in parts["teachers"]], "reading": READINGS, "signal": tuple(SIGNALS)}
-        for number, one in enumerate(parts.get("changes", ()), start=1):
-            _check_change(one, known, f"{place}, change {number}")
-        for name in parts["signals"]:
-            if name not in SIGNALS:
-                raise FormatError(f"{place}: {unknown('signal', name, list(SIGNALS))}")
-        return cls(**parts)
+            raise FormatError(f"{where}: {', '.join(lacking)} must be given")
+        data = super().parsed(data, where)
+        data["data"] = {split: [one] if isinstance(one, dict) else one for split, one in data["data"].items()}
+        return data
 
-    def limited(self, **limits: int | None) -> Study:
-        """The same with at most so many texts of every source of a split."""
-        data = {split: [dict(one) for one in given] for split, given in self.data.items()}
-        for split, limit in limits.items():
-            for one in data[split] if limit is not None else ():
-                one["limit"] = limit
-        return dataclasses.replace(self, data=data)
+    def check(self, where: str = "recipe") -> None:
+        """Refuse what cannot be run."""
+        super().check(where)
+        check_choice("embeddings", self.embeddings, get_args(Embeddings), where)
+        check_choice("choice", self.choose, get_args(Choice), where)
+        known = {"reference": [one.label for one in self.references], "reading": READINGS, "signal": tuple(SIGNALS)}
+        for number, one in enumerate(self.changes, start=1):
+            _check_change(one, known, f"{where}, change {number}")
+        for name in self.signals:
+            check_choice("signal", name, list(SIGNALS), where)
 
-    def variants(self, teacher: str) -> list[tuple[str, str]]:
-        """(reading, signal) of every network that learns from a teacher."""
+    def variants(self, reference: str) -> list[tuple[str, str]]:
+        """(reading, signal) of every network that learns from a reference."""
         own = [("tokens", signal) for signal in self.signals]
-        return own + [(str(reading), str(signal)) for reading, signal in self.more.get(teacher, ())]
+        return own + [(str(reading), str(signal)) for reading, signal in self.more.get(reference, ())]
 
-    def settings(self, teacher: str, reading: str, signal: str) -> dict[str, Any]:
-        """Settings of "network" and "training", and the "texts" to learn from, for some of a teacher's networks."""
-        found: dict[str, Any] = {"network": dict(self.network), "training": dict(self.training), "texts": None}
-        mine = {"teacher": teacher, "reading": reading, "signal": signal}
-        for one in self.changes:
-            if all(one.get(name, own) == own for name, own in mine.items()):
-                found["network"].update(one.get("network", {}))
-                found["training"].update(one.get("training", {}))
-                found["texts"] = one.get("texts", found["texts"])
-        return found
+    def settings(self, reference: str, reading: str, signal: str) -> Plain:
+        """Settings of "network" and "training", and the "texts" to learn from, for some of a reference's networks."""
+        own: Plain = {"network": dict(self.network), "training": dict(self.training), "texts": None}
+        mine = {"reference": reference, "reading": reading, "signal": signal}
+        for change in self.changes:
+            if all(change.get(name, value) == value for name, value in mine.items()):
+                own["network"].update(change.get("network", {}))
+                own["training"].update(change.get("training", {}))
+                own["texts"] = change.get("texts", own["texts"])
+        return own
 
-    def teacher(self, label: str) -> Entry:
-        """The teacher called so."""
-        for one in self.teachers:
+    def reference(self, label: str) -> Entry:
+        """The reference called so."""
+        for one in self.references:
             if one.label == label:
                 return one
-        raise InputError(unknown("teacher", label, [one.label for one in self.teachers]))
+        raise InputError(unknown("reference", label, [one.label for one in self.references]))
 
 
-def learned_label(reading: str, signal: str, teacher: str) -> str:
+def learned_label(reading: str, signal: str, reference: str) -> str:
     """What a learned explainer is called in the records."""
-    return f"{'l2e' if reading == 'tokens' else f'l2e_{reading}'} {signal}({teacher})"
+    return f"{'l2e' if reading == 'tokens' else f'l2e_{reading}'} {signal}({reference})"
 
 
-def _check_change(given: Mapping[str, Any], known: Mapping[str, Sequence[str]], place: str) -> None:
+def _check_change(given: Options, known: Mapping[str, Sequence[str]], place: str) -> None:
     """Refuse a change of what there is not, which would change nothing without a word."""
-    for key in sorted(given.keys() - set(CHANGES)):
-        raise FormatError(f"{place}: {unknown('key', key, CHANGES)}")
+    for key in sorted(given.keys()):
+        check_choice("key", key, CHANGES, place)
     for name, allowed in known.items():
-        if name in given and given[name] not in allowed:
-            raise FormatError(f"{place}: {unknown(name, given[name], allowed)}")
+        if name in given:
+            check_choice(name, given[name], allowed, place)

@@ -1,6 +1,6 @@
-"""From the records of an L2E run to means, and to learned explainers beside their teachers.
+"""From the records of an L2E run to means, and to learned explainers beside their references.
 
-Explainers are called after what they are: "lime" is a teacher, "abs(lime)" the same by the size of its scores,
+Explainers are called after what they are: "lime" is a reference, "abs(lime)" the same by the size of its scores,
 "l2e labelling(lime)" and "l2e ranking(lime)" learned from it, "random" chance. Several initialisations are seeds, and
 averaged per text before anything else.
 """
@@ -18,23 +18,23 @@ from didact.stats.averages import by_example
 from didact.stats.paired import holm, wilcoxon
 from didact.types import Floats
 
-LEARNED = re.compile(r"(?P<kind>l2e\S*) (?P<signal>\w+)\((?P<teacher>\w+)\)")
+LEARNED = re.compile(r"(?P<kind>l2e\S*) (?P<signal>\w+)\((?P<reference>\w+)\)")
 RANDOM = "random"
 Grades = Mapping[str, Mapping[str, Floats]]
 """Metric -> explainer -> one value per text, NaN where undefined."""
 
 
 @dataclass(frozen=True)
-class Versus:
-    """A learned explainer beside its teacher on one metric.
+class LearnedVersusReference:
+    """A learned explainer beside its reference on one metric.
 
     Attributes:
         metric: what is measured.
         learned: the learned explainer.
-        teacher: the teacher.
+        reference: the reference.
         own: mean of the learned explainer, over the texts on which both are defined.
-        theirs: mean of the teacher, likewise.
-        ratio: own / theirs; NaN where the teacher's mean is not above 0.
+        theirs: mean of the reference, likewise.
+        ratio: own / theirs; NaN where the reference's mean is not above 0.
         n: how many texts that are.
         p: of Wilcoxon's signed-rank test.
         adjusted: the same after Holm's correction over all rows of this metric.
@@ -42,7 +42,7 @@ class Versus:
 
     metric: str
     learned: str
-    teacher: str
+    reference: str
     own: float
     theirs: float
     ratio: float
@@ -82,12 +82,12 @@ def spread(values: Floats) -> tuple[float, float, int]:
     return float(known.mean()), half, len(known)
 
 
-def versus(grades: Grades) -> list[Versus]:
-    """Every learned explainer beside its teacher, on every metric that has both.
+def versus(grades: Grades) -> list[LearnedVersusReference]:
+    """Every learned explainer beside its reference, on every metric that has both.
 
-    One that ranks by absolute weight has two rows: beside the teacher as it is, and beside its absolute scores.
+    One that ranks by absolute weight has two rows: beside the reference as it is, and beside its absolute scores.
     """
-    found: list[Versus] = []
+    found: list[LearnedVersusReference] = []
     for metric, rows in sorted(grades.items()):
         pairs = list(_pairs(rows))
         tests = [wilcoxon(rows[own], rows[theirs]) for own, theirs in pairs]
@@ -97,30 +97,34 @@ def versus(grades: Grades) -> list[Versus]:
     return found
 
 
-def teacher_of(explainer: str) -> str | None:
+def reference_of(explainer: str) -> str | None:
     """Whom a learned explainer learnt from; None of any other."""
-    told = LEARNED.fullmatch(explainer)
-    return told["teacher"] if told else None
+    matched = LEARNED.fullmatch(explainer)
+    return matched["reference"] if matched else None
 
 
 def _pairs(rows: Mapping[str, Floats]) -> Iterable[tuple[str, str]]:
     for own in rows:
-        told = LEARNED.fullmatch(own)
-        if told is None:
+        matched = LEARNED.fullmatch(own)
+        if matched is None:
             continue
-        if told["teacher"] in rows:
-            yield own, told["teacher"]
-        if told["signal"] == "ranking" and f"abs({told['teacher']})" in rows:
-            yield own, f"abs({told['teacher']})"
+        if matched["reference"] in rows:
+            yield own, matched["reference"]
+        if matched["signal"] == "ranking" and f"abs({matched['reference']})" in rows:
+            yield own, f"abs({matched['reference']})"
 
 
-def _versus(metric: str, pair: tuple[str, str], rows: Mapping[str, Floats], p: float, adjusted: float) -> Versus:
+def _versus(
+    metric: str, pair: tuple[str, str], rows: Mapping[str, Floats], p: float, adjusted: float
+) -> LearnedVersusReference:
     own, theirs = (rows[name] for name in pair)
     both = ~np.isnan(own) & ~np.isnan(theirs)
     first, second = (float(values[both].mean()) if both.any() else float("nan") for values in (own, theirs))
     ratio = first / second if second > 0 else float("nan")
     n = int(both.sum())
-    return Versus(metric, *pair, _short(first), _short(second), _short(ratio), n, _short(p), _short(adjusted))
+    return LearnedVersusReference(
+        metric, *pair, _short(first), _short(second), _short(ratio), n, _short(p), _short(adjusted)
+    )
 
 
 def _short(value: float) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,9 +10,11 @@ from typing import Any
 
 from didact.errors import FormatError, InputError, ParameterError
 from didact.experiments.distillation import grading
-from didact.experiments.distillation.summary import Versus, gather, spread, versus
+from didact.experiments.distillation.report import read_summary
+from didact.experiments.distillation.summary import LearnedVersusReference, gather, spread, versus
 from didact.experiments.papers.cells import shown
-from didact.experiments.papers.l2e_published import FIGURES, REFERENCE, SPEED, TABLES, Table
+from didact.experiments.papers.l2e_published import FIGURES, REFERENCE, SPEED, TABLES, L2ETable
+from didact.render.markup import markdown_table
 from didact.store import records as record_store
 from didact.types import Floats
 
@@ -25,7 +26,7 @@ NAMES = {"movies": "movie_rationales"}
 """Study -> data set, where they are called differently."""
 
 _NOT_HERE = {
-    "cola": "CoLA needs the paper's ALBERT from the Hub: didact reproduce l2e --recipe recipes/l2e/cola.toml",
+    "cola": "CoLA needs the paper's ALBERT from the Hub: didact run recipes/l2e/cola.toml",
     "movie_rationales": "the film reviews need a classifier that is neutral without the rationale: train it with "
     "--neutral, then run recipes/l2e/movies.toml. The paper's is a Longformer, which reads whole reviews",
 }
@@ -46,26 +47,29 @@ class Results:
     summaries: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @cached_property
-    def tests(self) -> dict[tuple[str, str, str, str], Versus]:
+    def tests(self) -> dict[tuple[str, str, str, str], LearnedVersusReference]:
         """(data set, metric, learned, teacher) -> how the two compare."""
         found = {}
         for data, grades in self.grades.items():
             for row in versus(grades):
-                found[data, row.metric, row.learned, row.teacher] = row
+                found[data, row.metric, row.learned, row.reference] = row
         return found
 
 
 def read(folder: Path | str | None = None) -> Results:
-    """Results in a folder (records-*.parquet, summary-*.json), or in the first usual one that has some."""
+    """Results of the runs in a folder, or in the first usual one that has some."""
     places = [Path(folder)] if folder is not None else [Path(name) for name in FOLDERS]
     if folder is not None and not places[0].is_dir():
         raise InputError(f"there is no folder {folder}")
     for place in places:
-        paths = sorted(place.glob("records-*.parquet"))
-        if paths:
-            return _results(place, paths)
+        runs = [path.parent for path in sorted([*place.glob("manifest.json"), *place.glob("*/manifest.json")])]
+        finished = [run for run in runs if (run / "records.parquet").is_file()]
+        if finished:
+            return _results(place, finished)
+        if any(place.glob("records-*.parquet")):
+            raise FormatError(f"{place} was written by an older version; convert it with: didact convert {place}")
     if folder is not None:
-        raise InputError(f"{folder} holds no results: there is no records-*.parquet in it")
+        raise InputError(f"{folder} holds no finished run: give the folder of a didact run, or its parent")
     return Results(None)
 
 
@@ -75,8 +79,8 @@ def table(number: int, results: Results) -> str:
         raise ParameterError(f"table {number} cannot be reproduced; there are {', '.join(map(str, TABLES))}")
     printed = TABLES[number]
     columns = [_column(printed, place) for place in range(len(printed.columns))]
-    lines = [f"## Table {number}: {printed.title}", "", *_heading(printed)]
-    lines += [_line(printed, results, columns, teacher, who) for teacher, who in _rows(printed, results)]
+    rows = [_row(printed, results, columns, reference, who) for reference, who in _rows(printed, results)]
+    lines = [f"## Table {number}: {printed.title}", "", markdown_table(_heads(printed), rows, "llr")]
     return "\n".join([*lines, "", *_notes(printed, results)]) + "\n"
 
 
@@ -94,8 +98,8 @@ def figure(number: int, results: Results) -> str:
     lines += [
         f"Measured here ({speed.get('device', 'device not recorded')}), {speed.get('texts at a time')} at a time:"
     ]
-    lines += ["", "| explainer | seconds per text | times L2E |", "|---|--:|--:|"]
-    lines += [f"| {name} | {seconds:.3g} | {seconds / min(own):,.1f} |" for name, seconds in times.items()]
+    rows = [[name, f"{seconds:.3g}", f"{seconds / min(own):,.1f}"] for name, seconds in times.items()]
+    lines += ["", markdown_table(("explainer", "seconds per text", "times L2E"), rows, "lr")]
     return "\n".join(lines) + "\n"
 
 
@@ -127,7 +131,7 @@ _TABLE_METRICS = {2: grading.POSITIVE, 8: grading.NEGATIVE, 9: grading.LOG_ODDS}
 _IOU = {3: "semantic", 7: "lexical"}
 
 
-def _column(printed: Table, place: int) -> _Column:
+def _column(printed: L2ETable, place: int) -> _Column:
     group, name = printed.columns[place]
     if printed.number in (4, 5):
         metric = f"rationale {group} {name}" if printed.number == 4 else "iou_lexical_labels"
@@ -142,31 +146,31 @@ def _column(printed: Table, place: int) -> _Column:
     return _Column(name, group, _TABLE_METRICS[printed.number])
 
 
-def _rows(printed: Table, results: Results) -> Iterable[tuple[str, str]]:
-    """Printed rows in their order, then teachers that were measured only."""
-    for teacher, lines in printed.rows.items():
-        yield from ((teacher, who) for who in lines)
+def _rows(printed: L2ETable, results: Results) -> Iterable[tuple[str, str]]:
+    """Printed rows in their order, then references that were measured only."""
+    for reference, lines in printed.rows.items():
+        yield from ((reference, who) for who in lines)
     data = {_column(printed, place).data for place in range(len(printed.columns))}
     extra: dict[str, None] = {}
     for name in sorted(data & results.grades.keys()):
         for rows in results.grades[name].values():
             extra |= {label: None for label in sorted(rows) if label not in printed.rows and label.isidentifier()}
-    for teacher in extra:
-        yield from ((teacher, who) for who in ("A", "L2E"))
+    for reference in extra:
+        yield from ((reference, who) for who in ("A", "L2E"))
 
 
-def _line(printed: Table, results: Results, columns: Sequence[_Column], teacher: str, who: str) -> str:
-    cells = []
-    published = printed.rows.get(teacher, {}).get(who, (None,) * len(columns))
+def _row(printed: L2ETable, results: Results, columns: Sequence[_Column], reference: str, who: str) -> list[str]:
+    cells = [reference, who]
+    published = printed.rows.get(reference, {}).get(who, (None,) * len(columns))
     for column, cell in zip(columns, published, strict=True):
-        cells += [shown(cell), _measured(results, column, teacher, who)]
-    return f"| {teacher} | {who} | {' | '.join(cells)} |"
+        cells += [shown(cell), _measured(results, column, reference, who)]
+    return cells
 
 
-def _measured(results: Results, column: _Column, teacher: str, who: str) -> str:
+def _measured(results: Results, column: _Column, reference: str, who: str) -> str:
     metric = column.both if who == "Both" else column.metric
-    label = teacher if who == "A" else f"l2e {column.signal}({teacher})"
-    if teacher == "random" and metric in (grading.POSITIVE, grading.NEGATIVE):
+    label = reference if who == "A" else f"l2e {column.signal}({reference})"
+    if reference == "random" and metric in (grading.POSITIVE, grading.NEGATIVE):
         metric = grading.LOG_ODDS  # chance has no positive words: the top 30 % of its order
     values = results.grades.get(column.data, {}).get(metric, {}).get(label)
     if values is None:
@@ -174,7 +178,7 @@ def _measured(results: Results, column: _Column, teacher: str, who: str) -> str:
     mean, half, n = spread(values)
     if not n:
         return "–"
-    test = results.tests.get((column.data, metric, label, teacher))
+    test = results.tests.get((column.data, metric, label, reference))
     mark = "*" if who == "L2E" and test is not None and test.adjusted < ALPHA else ""
     return _number(mean * column.scale, half * column.scale) + mark
 
@@ -183,13 +187,12 @@ def _number(mean: float, half: float) -> str:
     return f"**{mean:.2f} ± {half:.2f}**" if half == half else f"**{mean:.2f}**"
 
 
-def _heading(printed: Table) -> list[str]:
+def _heads(printed: L2ETable) -> list[str]:
     names = [f"{group}, {name}: {side}" for group, name in printed.columns for side in ("paper", "here")]
-    unit = f" ({printed.unit})" if printed.unit else ""
-    return [f"| teacher{unit} | | {' | '.join(names)} |", "|---|---|" + "--:|" * len(names)]
+    return [f"reference ({printed.unit})" if printed.unit else "reference", "", *names]
 
 
-def _notes(printed: Table, results: Results) -> list[str]:
+def _notes(printed: L2ETable, results: Results) -> list[str]:
     lines = [
         f"Paper: {REFERENCE}. Here: mean ± 1.96 standard errors over texts, initialisations averaged; * differs from A "
         "(Wilcoxon, Holm). Models, texts and sample sizes are not the paper's: compare rows, not numbers."
@@ -199,22 +202,22 @@ def _notes(printed: Table, results: Results) -> list[str]:
         if name not in results.grades:
             lines.append(_missing(name, results))
         elif name in results.summaries:
-            lines.append(_told(name, results.summaries[name]))
+            lines.append(_source(name, results.summaries[name]))
     if printed.number == 5:
         lines.append("Overlaps of annotated words alone, and without stop words, are not measured here.")
     return [line for text in lines for line in (text, "")][:-1]
 
 
-def _told(data: str, summary: Mapping[str, Any]) -> str:
-    """The model, how many texts there were, and from how many of them, at most, each teacher was learnt."""
+def _source(data: str, summary: Mapping[str, Any]) -> str:
+    """The model, how many texts there were, and from how many of them, at most, each reference was learnt."""
     study = summary.get("study", {})
     texts = ", ".join(f"{_limits(given)} {split}" for split, given in study.get("data", {}).items())
     learnt_from: dict[str, int] = {}
-    for name, found in summary.get("facts", {}).items():
-        if "texts" in found:
-            teacher = name.split("/")[1]
-            learnt_from[teacher] = max(found["texts"], learnt_from.get(teacher, 0))
-    labelled = ", ".join(f"{teacher} {count}" for teacher, count in learnt_from.items())
+    for name, facts in summary.get("facts", {}).items():
+        if "texts" in facts:
+            reference = name.split("/")[1]
+            learnt_from[reference] = max(facts["texts"], learnt_from.get(reference, 0))
+    labelled = ", ".join(f"{reference} {count}" for reference, count in learnt_from.items())
     learnt = f" (labelled to learn from: {labelled})" if labelled else ""
     return f"{data}: {study.get('model', 'model not recorded')}; texts: {texts}{learnt}."
 
@@ -226,20 +229,16 @@ def _limits(given: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> str:
 
 def _missing(data: str, results: Results) -> str:
     where = f"in {results.folder}" if results.folder else f"in {' or '.join(FOLDERS)}"
-    how = _NOT_HERE.get(data, f"run scripts/l2e_experiment.py recipes/l2e/{data}.toml --out DIR")
+    how = _NOT_HERE.get(data, f"didact run recipes/l2e/{data}.toml --out runs/l2e/{data}")
     return f"{data}: nothing was measured {where}; {how}."
 
 
-def _results(place: Path, paths: Sequence[Path]) -> Results:
+def _results(place: Path, runs: Sequence[Path]) -> Results:
     grades, summaries = {}, {}
-    for path in paths:
-        name = path.stem.removeprefix("records-")
+    for run in runs:
+        summary = read_summary(run)
+        name = str(summary["study"]["name"])
         data = NAMES.get(name, name)
-        grades[data] = gather(record_store.read(path))
-        told = place / f"summary-{name}.json"
-        if told.is_file():
-            try:
-                summaries[data] = json.loads(told.read_text(encoding="utf-8"))
-            except ValueError as problem:
-                raise FormatError(f"{told} is not JSON: {problem}") from None
+        grades[data] = gather(record_store.read(run / "records.parquet"))
+        summaries[data] = summary
     return Results(place, grades, summaries)

@@ -1,8 +1,8 @@
 """Numbers of Situ et al. 2021, Learning to Explain: Generating Stable Explanations Fast (ACL), as printed.
 
-Rows are teachers; "A" is the teacher itself, "L2E" what learnt from it. A cell is a mean, or a mean and half of its
-95 % interval; None where the paper leaves it empty. Figures 3 to 6 are charts without numbers; what the text says of
-them is in ``SPEED``.
+Rows are references, slow explainers: "A" is the reference itself, "L2E" what learnt from it. A cell is a mean, or a
+mean and half of its 95 % interval; None where the paper leaves it empty. Figures 3 to 6 are charts without numbers;
+what the text says of them is in ``SPEED``.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Rows = Mapping[str, Mapping[str, tuple[Cell, ...]]]
 
 
 @dataclass(frozen=True)
-class Table:
+class L2ETable:
     """A table as printed.
 
     Attributes:
         number: in the paper.
         title: what it shows, in our words.
         columns: (formulation or group, data set or measure), in the printed order.
-        rows: teacher ("random" and "human" too) -> who ("A", "L2E", "Both") -> a cell per column.
+        rows: reference ("random" and "human" too) -> who ("A", "L2E", "Both") -> a cell per column.
         unit: what the numbers are.
     """
 
@@ -38,11 +38,11 @@ class Table:
 
 
 def _rows(text: str) -> dict[str, dict[str, tuple[Cell, ...]]]:
-    """Lines such as ``lime A 1 2 3``, by teacher and who."""
+    """Lines such as ``lime A 1 2 3``, by reference and who."""
     found: dict[str, dict[str, tuple[Cell, ...]]] = {}
     for line in text.strip().splitlines():
-        teacher, who, rest = line.split(maxsplit=2)
-        found.setdefault(teacher, {})[who] = printed_cells(rest)
+        reference, who, rest = line.split(maxsplit=2)
+        found.setdefault(reference, {})[who] = printed_cells(rest)
     return found
 
 
@@ -50,10 +50,10 @@ _SIX = tuple((signal, data) for signal in ("ranking", "labelling") for data in (
 _THREE = tuple(("labelling", data) for data in ("ag_news", "sst2", "cola"))
 _RANKED = tuple(("ranking", data) for data in ("ag_news", "sst2", "cola"))
 
-TABLES: Mapping[int, Table] = {
+TABLES: Mapping[int, L2ETable] = {
     table.number: table
     for table in (
-        Table(
+        L2ETable(
             1,
             "Agreement: the label predicted from the selected words alone is that of the whole text",
             _SIX,
@@ -80,7 +80,7 @@ deep_shap Both 76 64 100 78 69 100
 """),
             "%",
         ),
-        Table(
+        L2ETable(
             2,
             "Fall of the log-odds when the positive words are masked; higher is better",
             _THREE,
@@ -100,7 +100,7 @@ deep_shap A 1.16±0.54 4.82±2.65 1.22±0.58
 deep_shap L2E 2.25±0.72 7.61±1.86 1.02±0.48
 """),
         ),
-        Table(
+        L2ETable(
             3,
             "Overlap (IoU) of important words with semantically similar texts; higher is more stable",
             _SIX,
@@ -121,7 +121,7 @@ deep_shap L2E 8.67±1.3 1.43±0.68 20.82±3.71 10.05±1.38 8.41±0.81 21.88±3.8
 """),
             "%",
         ),
-        Table(
+        L2ETable(
             4,
             "Precision, recall and F1 against human rationales of film reviews",
             tuple((group, name) for group in ("positive", "negative") for name in ("precision", "recall", "F1")),
@@ -141,7 +141,7 @@ deep_shap L2E 11 50 17 13 54 20
 """),
             "%",
         ),
-        Table(
+        L2ETable(
             5,
             "Overlap (IoU) of important words with lexically similar film reviews",
             (("IoU", "all words"), ("IoU", "annotated words"), ("IoU", "without stop words")),
@@ -162,7 +162,7 @@ deep_shap L2E 4.39±0.25 4.02±0.3 2.37±0.17
 """),
             "%",
         ),
-        Table(
+        L2ETable(
             7,
             "Overlap (IoU) of important words with lexically similar texts; higher is more stable",
             _SIX,
@@ -183,7 +183,7 @@ deep_shap L2E 10.98±1.27 4.93±1.14 23.77±3.62 12.53±1.16 16.24±0.71 25.38±
 """),
             "%",
         ),
-        Table(
+        L2ETable(
             8,
             "Fall of the log-odds when the negative words are masked; lower is better",
             _THREE,
@@ -201,7 +201,7 @@ deep_shap A 0.83±0.44 0.37±0.52 1.67±0.29
 deep_shap L2E 1.19±0.6 0.5±0.78 1.93±0.22
 """),
         ),
-        Table(
+        L2ETable(
             9,
             "Fall of the log-odds when the top 30 % of the words are masked; higher is better",
             _RANKED,
@@ -229,5 +229,5 @@ FIGURES: Mapping[int, str] = {3: "movie_rationales", 4: "ag_news", 5: "sst2", 6:
 
 SPEED = (
     "The paper prints charts without numbers and says: L2E is 5 times faster than Gradient and 10 times faster than "
-    "LRP on all data sets, and 5 to 75,000 times faster than the six teachers."
+    "LRP on all data sets, and 5 to 75,000 times faster than the six references."
 )

@@ -12,8 +12,12 @@ from pathlib import Path
 
 from didact.errors import InputError, ParameterError
 from didact.experiments.papers.cells import Cell, cells, shown
-from didact.experiments.simulability.findings import Findings, find, told
-from didact.simulation.gains import Gain
+from didact.experiments.report.formatting import two_decimals
+from didact.experiments.report.table import as_markdown
+from didact.experiments.simulability.findings import SimulabilityFindings, find, setting_label
+from didact.experiments.simulability.report import overlap_table
+from didact.render.markup import markdown_table
+from didact.simulation.gains import Gain, RankingAgreement
 from didact.simulation.simulability import NONE
 
 REFERENCE = "Pruthi et al. 2022"
@@ -21,17 +25,23 @@ FOLDERS = ("docs/results/simulability", "runs/simulability")
 """Where results are looked for when no folder is given."""
 
 HUMAN = "human"
+STUDENTS = "students.parquet"
+"""Of runs of older versions, which ``find`` refuses with the command that converts them."""
 CHANNELS = ("attention", "labelling", "alignment")
 
 
+PrintedColumn = tuple[str, str, str, str]
+"""Student or group, channel, number of training texts, and share of hints; each empty where it does not matter."""
+
+
 @dataclass(frozen=True)
-class Table:
+class PruthiTable:
     """A table as printed, or what the text says of it.
 
     Attributes:
         number: in the paper.
         title: what it shows, in our words.
-        columns: (student or group, channel, size, hints), each empty where it does not matter.
+        columns: what each column was measured with.
         rows: method or channel -> a cell per column; empty where the table is a picture.
         said: what the paper's text says of it.
         recipe: what measures it here; empty where nothing does.
@@ -39,7 +49,7 @@ class Table:
 
     number: int
     title: str
-    columns: tuple[tuple[str, str, str, str], ...] = ()
+    columns: tuple[PrintedColumn, ...] = ()
     rows: Mapping[str, tuple[Cell, ...]] | None = None
     said: str = ""
     recipe: str = ""
@@ -54,22 +64,22 @@ def _rows(text: str) -> dict[str, tuple[Cell, ...]]:
     return found
 
 
-def _sizes(*sizes: int) -> tuple[tuple[str, str, str, str], ...]:
+def _sizes(*sizes: int) -> tuple[PrintedColumn, ...]:
     return tuple(("", "", str(size), "") for size in sizes)
 
 
 _CONFIGURATIONS = ("16 128 256 2.5e-3", "16 64 256 5e-3", "64 256 256 5e-3", "32 128 768 2.5e-3")
 
-TABLES: Mapping[int, Table] = {
+TABLES: Mapping[int, PruthiTable] = {
     table.number: table
     for table in (
-        Table(
+        PruthiTable(
             1,
             "Overlap of the top 10 % tokens of different explanations",
             said="A picture in the paper; its text says that methods disagree considerably.",
             recipe="overlap",
         ),
-        Table(
+        PruthiTable(
             3,
             "Accuracy of students taught by people, film reviews",
             _sizes(600, 900, 1200),
@@ -77,7 +87,7 @@ TABLES: Mapping[int, Table] = {
             "Attention regularisation gains 6.0 points with 600 examples; noise and accuracy correlate with −0.72.",
             "movies",
         ),
-        Table(
+        PruthiTable(
             4,
             "F1 of students taught by people, questions (QED)",
             _sizes(500, 1500, 2500),
@@ -85,28 +95,28 @@ TABLES: Mapping[int, Table] = {
             "With 500 examples attention regularisation gains 2.3 points and attention alignment 8.4.",
             "qed",
         ),
-        Table(
+        PruthiTable(
             5,
             "Simulation accuracy of transformer students with explanations of a film-review classifier",
             said="A picture in the paper; its text says that attention gains 1.4 to 2.6 points, followed by integrated "
             "gradients, and that the trivial control does not gain.",
             recipe="imdb",
         ),
-        Table(
+        PruthiTable(
             6,
             "Simulation accuracy of BiLSTM students with explanations of a film-review classifier",
             said="A picture in the paper; its text says that attention gains up to 7 points, and that attention, "
             "integrated gradients and layer conductance are effective.",
             recipe="imdb",
         ),
-        Table(
+        PruthiTable(
             7,
             "F1 of students taught by a question-answering model",
             _sizes(250, 1000, 4000, 16000),
             _rows("none 25.0 37.7 52.6 61.6\nattention 27.6 42.8 54.4 62.3\nalignment 32.9 46.9 55.5 62.2"),
             "Its teacher, a SpanBERT that answers and links, is not measured here.",
         ),
-        Table(
+        PruthiTable(
             8,
             "Accuracy of four BiLSTM students with attention (batch, embedding, hidden, learning rate)",
             tuple((one, channel, "", "") for one in _CONFIGURATIONS for channel in ("labelling", "attention")),
@@ -124,7 +134,7 @@ attention 84.7 82.6 85.5 81.8 85.3 82.1 83.7 80.6
             "attention 2,000.",
             "sensitivity",
         ),
-        Table(
+        PruthiTable(
             9,
             "Sufficiency (lower is better) and comprehensiveness",
             (("sufficiency", "", "", ""), ("comprehensiveness", "", "", "")),
@@ -142,16 +152,16 @@ attention 0.11 0.28
             "Their rankings and the students' have an average τ of 0.39.",
             "overlap",
         ),
-        Table(
+        PruthiTable(
             10,
             "Kendall's τ between rankings of different settings",
             said="A picture in the paper; its text says: attention against labelling 0.64, between students 0.65 and "
             "0.47, over all 0.52, with sufficiency and comprehensiveness 0.39.",
             recipe="imdb",
         ),
-        Table(
+        PruthiTable(
             11,
-            "Accuracy of a transformer student told the top k %",
+            "Accuracy of a transformer student given the top k %",
             tuple(
                 ("", channel, "", share)
                 for channel in ("attention", "labelling")
@@ -174,14 +184,14 @@ attention 94.7 95.2 95.3 94.6 94.0 94.4 94.7 94.9
 }
 
 
-def read(folder: Path | str | None = None) -> list[Findings]:
+def read(folder: Path | str | None = None) -> list[SimulabilityFindings]:
     """Every run in a folder, or in the first usual one that has some."""
     places = [Path(folder)] if folder is not None else [Path(name) for name in FOLDERS]
     if folder is not None and not places[0].is_dir():
         raise InputError(f"there is no folder {folder}")
     for place in places:
         runs = [path.parent for path in sorted([*place.glob("manifest.json"), *place.glob("*/manifest.json")])]
-        found = [find(run) for run in runs if (run / "students.parquet").is_file()]
+        found = [find(run) for run in runs if any((run / name).is_file() for name in ("records.parquet", STUDENTS))]
         if found:
             return found
     if folder is not None:
@@ -191,46 +201,50 @@ def read(folder: Path | str | None = None) -> list[Findings]:
     return []
 
 
-def table(number: int, results: Sequence[Findings]) -> str:
+def table(number: int, results: Sequence[SimulabilityFindings]) -> str:
     """One of the paper's tables as Markdown, measured beside published."""
     if number not in TABLES:
         raise ParameterError(f"table {number} cannot be reproduced; there are {', '.join(map(str, TABLES))}")
     printed = TABLES[number]
-    runs = [one for one in results if number in one.manifest.get("tables", ())]
+    runs = [run for run in results if number in run.manifest.get("tables", ())]
     lines = [f"## Table {number}: {printed.title}", ""]
     if printed.rows is not None:
-        lines += [*_beside(printed, runs), ""]
+        lines += [_beside(printed, runs), ""]
     for run in runs:
         lines += _measured_alone(number, run)
     lines += [f"Paper ({REFERENCE}): {printed.said}"] if printed.said else []
-    lines += ["", _told(printed, runs)]
+    lines += ["", _measured_with(printed, runs)]
     return "\n".join(lines) + "\n"
 
 
-def everything(results: Sequence[Findings]) -> str:
+def everything(results: Sequence[SimulabilityFindings]) -> str:
     """All tables."""
     return "\n".join(table(number, results) for number in TABLES)
 
 
-def _beside(printed: Table, runs: Sequence[Findings]) -> list[str]:
+def _beside(printed: PruthiTable, runs: Sequence[SimulabilityFindings]) -> str:
     heads = [
         f"{' '.join(part for part in column if part)}: {side}"
         for column in printed.columns
         for side in ("paper", "here")
     ]
-    lines = [f"| | {' | '.join(heads)} |", "|---|" + "--:|" * len(heads)]
-    assert printed.rows is not None
-    for name, row in printed.rows.items():
-        both = [
-            text
-            for column, cell in zip(printed.columns, row, strict=True)
-            for text in (shown(cell), _measured(printed, runs, name, column))
+    rows = [
+        [
+            name,
+            *(
+                text
+                for column, cell in zip(printed.columns, row, strict=True)
+                for text in (shown(cell), _measured(printed, runs, name, column))
+            ),
         ]
-        lines.append(f"| {name} | {' | '.join(both)} |")
-    return lines
+        for name, row in (printed.rows or {}).items()
+    ]
+    return markdown_table(["", *heads], rows, "lr")
 
 
-def _measured(printed: Table, runs: Sequence[Findings], row: str, column: tuple[str, str, str, str]) -> str:
+def _measured(
+    printed: PruthiTable, runs: Sequence[SimulabilityFindings], row: str, column: tuple[str, str, str, str]
+) -> str:
     """The measured mean of a cell with half of its interval, and its gain where there is one."""
     if printed.number == 9:
         values = [run.extras.get("metrics", {}).get(column[0], {}).get("values", {}).get(row) for run in runs]
@@ -249,7 +263,7 @@ def _measured(printed: Table, runs: Sequence[Findings], row: str, column: tuple[
     return "–"
 
 
-def _cell(run: Findings, one: Gain) -> str:
+def _cell(run: SimulabilityFindings, one: Gain) -> str:
     if not math.isfinite(one.score):
         return "–"
     if one.method == NONE:
@@ -257,22 +271,17 @@ def _cell(run: Findings, one: Gain) -> str:
     return f"**{run.number(one.score)}** ({run.points(one)}{' *' if one.helps else ''})"
 
 
-def _measured_alone(number: int, run: Findings) -> list[str]:
+def _measured_alone(number: int, run: SimulabilityFindings) -> list[str]:
     """What was measured for tables that are pictures in the paper."""
     if number == 1:
-        given = run.extras.get("overlap") or {"names": [], "matrix": []}
-        rows = [
-            [n, *("–" if v is None else f"{v:.2f}" for v in row)]
-            for n, row in zip(given["names"], given["matrix"], strict=True)
-        ]
-        return [*_markdown(["here", *given["names"]], rows), ""]
+        return [as_markdown(overlap_table(run, "here"), str), ""]
     if number == 10:
         rows = [
-            [told(one.first), told(one.second), f"{_two(one.tau)} [{_two(one.low)}, {_two(one.high)}]"]
-            for one in run.verdict.agreements
+            [setting_label(pair.first), setting_label(pair.second), _with_interval(pair)]
+            for pair in run.verdict.agreements
         ]
-        rows += [[one.metric, one.setting, _two(one.tau)] for one in run.metrics]
-        return [*_markdown(["setting", "and setting", "τ here"], rows), ""]
+        rows += [[row.metric, row.setting, two_decimals(row.tau)] for row in run.metrics]
+        return [markdown_table(["setting", "and setting", "τ here"], rows), ""]
     if number in (5, 6):
         return _of_students(number, run)
     if number == 3 and run.noise:
@@ -280,7 +289,7 @@ def _measured_alone(number: int, run: Findings) -> list[str]:
     return []
 
 
-def _of_students(number: int, run: Findings) -> list[str]:
+def _of_students(number: int, run: SimulabilityFindings) -> list[str]:
     """Every method in every setting of the table's kind of students, and the average rank."""
     kinds = {label: given.get("student") for label, given in run.manifest.get("students", {}).items()}
     wanted = ("transformer",) if number == 5 else ("bilstm", "bilstm_attention")
@@ -295,25 +304,21 @@ def _of_students(number: int, run: Findings) -> list[str]:
         cells_ = [_cell(run, found[s]) if s in found else "–" for s in settings]
         name = f"{method} (control)" if method in run.simulation.controls else method
         rows.append([name, *cells_, f"{rank:.2f}" if math.isfinite(rank) else "–"])
-    return [*_markdown(["here", *map(told, settings), "average rank"], rows), ""]
+    return [markdown_table(["here", *map(setting_label, settings), "average rank"], rows), ""]
 
 
-def _two(value: float) -> str:
-    return f"{value:.2f}".replace("-", "−") if math.isfinite(value) else "–"
+def _with_interval(pair: RankingAgreement) -> str:
+    return f"{two_decimals(pair.tau)} [{two_decimals(pair.low)}, {two_decimals(pair.high)}]"
 
 
-def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    return [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads), *(f"| {' | '.join(row)} |" for row in rows)]
-
-
-def _told(printed: Table, runs: Sequence[Findings]) -> str:
+def _measured_with(printed: PruthiTable, runs: Sequence[SimulabilityFindings]) -> str:
     if runs:
         what = "; ".join(
             f"{run.name}: {run.manifest.get('teacher', {}).get('name')}, {run.manifest.get('data', {}).get('name')}"
             for run in runs
         )
         return (
-            f"Here ({what}): score, in brackets the gain over none with its 95 % interval; * beyond chance (Holm). "
+            f"Here ({what}): score, in brackets the gain over none with its 95 % interval; * significant (Holm). "
             "Models, texts and students are not the paper's: compare rows, not numbers."
         )
     if printed.recipe:

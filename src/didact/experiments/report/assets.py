@@ -1,4 +1,4 @@
-"""Style and script of the report's page, on top of the style of all pages of explanations."""
+"""Style and script of a report's page, on top of the style that all pages of explanations have."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ STYLE = """
 .didact.report div.didact{padding:0}
 .didact.report .short{background:var(--panel);border-radius:.5rem;padding:1.25rem 1.5rem;margin:1.75rem 0 0}
 .didact.report .short h2{font-size:1.1rem;margin:0 0 .5rem}
-.didact.report .short ul,.didact.report .notes,.didact.report .said{margin:0;padding:0 0 0 1.1rem;max-width:60rem}
-.didact.report .short li,.didact.report .notes li,.didact.report .said li{margin:.3rem 0}
-.didact.report .said{margin:1rem 0 0}
+.didact.report .short ul,.didact.report .notes,.didact.report .remarks{margin:0;padding:0 0 0 1.1rem;max-width:60rem}
+.didact.report .short li,.didact.report .notes li,.didact.report .remarks li{margin:.3rem 0}
+.didact.report .remarks{margin:1rem 0 0}
 .didact.report .short li.warning{list-style:none;margin-left:-1.1rem;background:none;padding:.1rem 0 .1rem .85rem}
 .didact.report nav.jump{display:flex;flex-wrap:wrap;gap:.4rem 1.4rem;margin:1.5rem 0 0;font-size:.9rem}
 .didact.report nav.jump a{display:inline;padding:0;color:var(--muted);text-decoration:underline;
@@ -60,10 +60,7 @@ STYLE = """
 .didact.report .plain{min-width:0;margin:.5rem 0 1rem}
 .didact.report .plain td:last-child{white-space:normal;min-width:9rem}
 .didact.report .plain td{vertical-align:baseline}
-.didact.report #differences .plain td:last-child,.didact.report #made .plain td{text-align:left;white-space:normal;
- overflow-wrap:anywhere}
-.didact.report #differences .plain th:last-child,.didact.report #made .plain thead th{text-align:left}
-.didact.report #gaming>.scroll td:nth-child(2),.didact.report #gaming>.scroll th:nth-child(2){text-align:left}
+.didact.report .numbers .words{text-align:left;white-space:normal;overflow-wrap:anywhere}
 .didact.report .numbers th[scope=row] wbr{display:none}
 .didact.report details{margin:.5rem 0 0}
 .didact.report summary{color:var(--text)}

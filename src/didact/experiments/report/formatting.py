@@ -1,11 +1,9 @@
-"""Numbers and lists as every form of the report writes them."""
+"""Numbers, names and settings as every report and every format writes them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-
-from didact.experiments.tables import Cell
 
 
 def number(value: float, like: float | None = None) -> str:
@@ -26,39 +24,27 @@ def number(value: float, like: float | None = None) -> str:
     return f"{value:.1e}" if decimals > 6 else f"{value:,.{decimals}f}"
 
 
-def interval(cell: Cell, like: float | None = None) -> str:
-    """The mean's 95 % interval."""
-    return f"[{number(cell.low, like)}, {number(cell.high, like)}]"
+def interval(low: float, high: float, like: float | None = None) -> str:
+    """A 95 % interval in brackets; ``like`` as for ``number``."""
+    return f"[{number(low, like)}, {number(high, like)}]"
 
 
 def p_value(p: float) -> str:
-    """A p for people."""
+    """A p-value with three decimals."""
     if not math.isfinite(p):
         return "–"
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def listed(names: Sequence[str], most: int = 6) -> str:
-    """Names as in a sentence, the rest counted."""
+    """Names as in a sentence: the first ``most`` of them, the others as a count."""
     shown = list(names) if len(names) <= most + 1 else [*names[:most], f"{len(names) - most} more"]
     return shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " and " + shown[-1] if shown else "none"
 
 
 def plural(things: Sequence[object] | int, one: str, many: str) -> str:
-    """The form that goes with so many things."""
+    """``one`` for a single thing, ``many`` for any other number."""
     return one if (things if isinstance(things, int) else len(things)) == 1 else many
-
-
-def beaten(better_than: Sequence[str], all_others: Sequence[str]) -> str:
-    """Whom an explainer beats, in the shorter of two forms."""
-    rest = [label for label in all_others if label not in better_than]
-    if not better_than:
-        return "none"
-    if not rest:
-        return "all others"
-    if len(rest) < len(better_than) / 2:
-        return f"all but {', '.join(rest)}"
-    return ", ".join(better_than)
 
 
 def settings(parameters: Mapping[str, object]) -> str:
@@ -66,10 +52,21 @@ def settings(parameters: Mapping[str, object]) -> str:
     return ", ".join(f"{key}={_setting(value)}" for key, value in parameters.items())
 
 
+def versions(manifest: Mapping[str, object]) -> str:
+    """The versions that a run's manifest records, as name version."""
+    recorded = manifest.get("versions")
+    return ", ".join(f"{key} {value}" for key, value in recorded.items()) if isinstance(recorded, Mapping) else ""
+
+
+def two_decimals(value: float) -> str:
+    """A correlation; a dash where it is undefined."""
+    return f"{value:.2f}".replace("-", "−") if math.isfinite(value) else "–"
+
+
 def _setting(value: object) -> str:
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
 def _decimals(size: float) -> int:
-    """As many as two figures need."""
+    """Decimals that show two figures of a number below 0.1."""
     return 1 - math.floor(math.log10(size))

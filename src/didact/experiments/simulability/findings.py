@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from didact.errors import FormatError, InputError
-from didact.experiments.report.formatting import listed, plural
-from didact.experiments.simulability import outcomes
+from didact.experiments.engine.toml import Options
+from didact.experiments.report.formatting import listed, plural, two_decimals
+from didact.experiments.simulability.arms import Arm
 from didact.experiments.simulability.recipe import KIND
-from didact.experiments.simulability.runner import Arm
+from didact.experiments.simulability.records import from_records
 from didact.simulation.gains import Gain, SimulabilityGains, compute_gains
 from didact.simulation.simulability import NONE, Setting, Simulation
 from didact.stats.correlation import tau
 from didact.stats.crossed import crossed_interval
+from didact.store import records
 
 PERCENT = ("accuracy", "f1", "exact")
 
 
 @dataclass(frozen=True)
-class Level:
+class CurvePoint:
     """A point of a curve: where it stands, the mean and its 95 % interval."""
 
     at: float
@@ -49,7 +50,7 @@ class NoiseCurve:
 
     setting: Setting
     explainer: str
-    levels: tuple[Level, ...]
+    levels: tuple[CurvePoint, ...]
     pearson: float
     pearson_of_means: float
 
@@ -66,7 +67,7 @@ class RankedAlike:
 
 
 @dataclass(frozen=True, eq=False)
-class Findings:
+class SimulabilityFindings:
     """What a folder holds.
 
     Attributes:
@@ -77,8 +78,8 @@ class Findings:
     """
 
     folder: Path
-    manifest: Mapping[str, Any]
-    extras: Mapping[str, Any]
+    manifest: Options
+    extras: Options
     simulation: Simulation
 
     @property
@@ -98,7 +99,7 @@ class Findings:
 
     @cached_property
     def arms(self) -> dict[str, Arm]:
-        """What each group of students was told."""
+        """The groups of students, by what each was trained with."""
         return {row["label"]: Arm(**row) for row in self.manifest.get("arms", ())}
 
     @property
@@ -108,12 +109,12 @@ class Findings:
 
     @cached_property
     def noise(self) -> list[NoiseCurve]:
-        """Score against noise, where several levels were told."""
+        """Score against noise, where hints had several levels of it."""
         return self._curves(lambda arm: arm.noise, lambda arm: arm.format)
 
     @cached_property
     def bits(self) -> list[NoiseCurve]:
-        """Gain against bits, where an explainer was told in several formats."""
+        """Gain against bits, where hints of an explainer had several formats."""
         return self._curves(lambda arm: arm.bits, lambda arm: f"noise {arm.noise:g}", gains=True)
 
     @cached_property
@@ -124,7 +125,7 @@ class Findings:
         for metric, given in self.extras.get("metrics", {}).items():
             sign = 1 if given["higher_is_better"] else -1
             graded = {plain[name]: sign * value for name, value in given["values"].items() if name in plain}
-            rankings = {told(setting): _scores(self.verdict.of(setting)) for setting in self.verdict.settings}
+            rankings = {setting_label(setting): _scores(self.verdict.of(setting)) for setting in self.verdict.settings}
             rankings["average rank"] = {name: -rank for name, rank in self.verdict.ranks.items()}
             for setting, scores in rankings.items():
                 agreement = tau(graded, scores)
@@ -136,7 +137,9 @@ class Findings:
         """The findings in words; those that begin with "Warning: " should be heeded first."""
         return [*self._best(), *self._gains(), *self._controls(), *self._curves_in_words(), *self._troubles()]
 
-    def _curves(self, at: Any, group: Any, *, gains: bool = False) -> list[NoiseCurve]:
+    def _curves(
+        self, at: Callable[[Arm], float], group: Callable[[Arm], str], *, gains: bool = False
+    ) -> list[NoiseCurve]:
         found = []
         real = [arm for arm in self.arms.values() if not arm.control]
         for setting in self.simulation.settings:
@@ -162,7 +165,7 @@ class Findings:
             for row in matrix
             if np.isfinite(row).all()
         ]
-        levels = tuple(Level(x, e.mean, e.low, e.high) for x, e in zip(places, ends, strict=True))
+        levels = tuple(CurvePoint(x, e.mean, e.low, e.high) for x, e in zip(places, ends, strict=True))
         means = [(level.at, level.mean) for level in levels if math.isfinite(level.mean)]
         return NoiseCurve(setting, explainer, levels, _pearson(points), _pearson(means))
 
@@ -186,28 +189,28 @@ class Findings:
             helping = sorted((one for one in rows if one.helps), key=lambda one: -one.gain)
             if helping:
                 names = listed([f"{one.method} ({self.points(one)})" for one in helping])
-                found.append(f"{told(setting)}: {names} {plural(helping, 'helps', 'help')} beyond chance.")
+                found.append(f"{setting_label(setting)}: {names} {plural(helping, 'helps', 'help')} significantly.")
             elif rows:
-                found.append(f"{told(setting)}: no explanation helps beyond chance.")
+                found.append(f"{setting_label(setting)}: no explanation helps significantly.")
         return found
 
     def _controls(self) -> list[str]:
         rows = [one for one in self.verdict.gains if one.control]
         if not rows:
-            return ["Warning: no controls were taught, so a gain may be due to any hint at all."]
+            return ["Warning: there are no controls, so a gain may be due to any hint at all."]
         gaming = [one for one in rows if one.helps]
         if not gaming:
             return [f"The controls ({listed(list(dict.fromkeys(one.method for one in rows)))}) gain nothing."]
         return [
-            f"Warning: {one.method} explains nothing and gains {self.points(one)} in {told(one.setting)}; compare with "
-            "it, not with none."
+            f"Warning: {one.method} explains nothing and gains {self.points(one)} in {setting_label(one.setting)}; "
+            "compare with it, not with none."
             for one in gaming
         ]
 
     def _curves_in_words(self) -> list[str]:
         return [
-            f"{told(curve.setting)}: the correlation of noise and score is {_signed(curve.pearson)} over students, "
-            f"{_signed(curve.pearson_of_means)} over levels ({curve.explainer})."
+            f"{setting_label(curve.setting)}: the correlation of noise and score is {two_decimals(curve.pearson)} over "
+            f"students, {two_decimals(curve.pearson_of_means)} over levels ({curve.explainer})."
             for curve in self.noise
             if math.isfinite(curve.pearson)
         ]
@@ -231,12 +234,12 @@ class Findings:
         return f"{rounded:{'+' if sign else ''}.{decimals}f}".replace("-", "−")
 
 
-def told(setting: Setting) -> str:
-    """A setting in words."""
-    return f"{setting.student}, {setting.channel}, {setting.size:,} lessons"
+def setting_label(setting: Setting) -> str:
+    """A setting in words: student, channel and number of training texts."""
+    return f"{setting.student}, {setting.channel}, {setting.size:,} training texts"
 
 
-def find(folder: Path | str) -> Findings:
+def find(folder: Path | str) -> SimulabilityFindings:
     """Read a finished run."""
     place = Path(folder)
     try:
@@ -248,17 +251,15 @@ def find(folder: Path | str) -> Findings:
         raise FormatError(f"{place}/manifest.json is not JSON ({problem}); run again") from None
     if manifest.get("kind") != KIND:
         raise FormatError(f"{place} is a run of another kind; didact report shows it")
-    if not (place / "students.parquet").is_file():
-        raise InputError(f"{place} is not finished: students.parquet is missing; give the same command again")
-    return Findings(place, manifest, extras, outcomes.read(place / "students.parquet"))
+    if not (place / "records.parquet").is_file():
+        if (place / "students.parquet").is_file():
+            raise FormatError(f"{place} was written by an older version; convert it with: didact convert {place}")
+        raise InputError(f"{place} is not finished: records.parquet is missing; give the same command again")
+    return SimulabilityFindings(place, manifest, extras, from_records(records.read(place / "records.parquet")))
 
 
 def _scores(rows: Sequence[Gain]) -> dict[str, float]:
     return {one.method: one.gain for one in rows if one.method != NONE and not one.control}
-
-
-def _signed(value: float) -> str:
-    return f"{value:.2f}".replace("-", "−")
 
 
 def _pearson(points: Sequence[tuple[float, float]]) -> float:

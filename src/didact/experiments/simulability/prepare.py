@@ -1,10 +1,9 @@
-"""From a recipe to an experiment: teacher, lessons, exam, explainers, students and channels, loaded and checked."""
+"""From a recipe to an experiment: teacher, texts, explainers, students and channels, loaded and checked."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from didact.attribution.base import ATTRIBUTIONS, check_needs
 from didact.data.dataset import Dataset
@@ -12,8 +11,8 @@ from didact.data.load import CORPUS, load_data
 from didact.data.questions import Question, load_questions
 from didact.data.sampling import sample, shuffled
 from didact.errors import InputError, ParameterError
-from didact.experiments.recipe import Entry
-from didact.experiments.simulability.recipe import Recipe, every_channel
+from didact.experiments.engine.toml import Entry, Options, Plain
+from didact.experiments.simulability.recipe import SimulabilityRecipe, every_channel
 from didact.metrics.base import METRICS
 from didact.models.load import load_model
 from didact.protocols import Explainer, Metric, Model
@@ -25,10 +24,10 @@ from didact.types import AnswerKind, Example, Span
 
 HUMAN = "human"
 EXAM = 1_000
-"""Texts of the exam where it is cut from the data: so many, at most a third."""
+"""Test texts where they are held out from the data: so many, at most a third."""
 
 GENERATED = 300
-"""Texts of the exam where they are generated."""
+"""Test texts where they are generated."""
 
 USUAL = {
     "imdb": ("student_train", "student_test"),
@@ -38,25 +37,25 @@ USUAL = {
 
 
 @dataclass(frozen=True, eq=False)
-class Experiment:
+class SimulabilityExperiment:
     """All that is needed to run.
 
     Attributes:
         recipe: what it was made from.
         model: the teacher; None where people are.
-        pool: lessons to be taught.
-        exam: lessons to be asked.
+        pool: texts to draw training texts from, with the teacher's answers.
+        exam: test texts with the teacher's answers.
         task: what is imitated.
         labels: names of the classes; empty for numbers and spans.
         explainers: by label; empty where people explain.
-        marked: per lesson of the pool what people told, where they explain.
+        marked: per text of the pool what people marked, where they explain.
         students: by label.
         ways: channels by label.
         metrics: by label.
-        facts: about teacher, pool and exam, for the manifest.
+        facts: about teacher, pool and test texts, for the manifest.
     """
 
-    recipe: Recipe
+    recipe: SimulabilityRecipe
     model: Model | None
     pool: Sequence[LabelledExample]
     exam: Sequence[LabelledExample]
@@ -67,7 +66,7 @@ class Experiment:
     students: Mapping[str, Student]
     ways: Mapping[str, WeightedChannel]
     metrics: Mapping[str, Metric] = field(default_factory=dict)
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Options = field(default_factory=dict)
 
     @property
     def outputs(self) -> int:
@@ -76,32 +75,32 @@ class Experiment:
 
 
 def prepare(
-    recipe: Recipe,
+    recipe: SimulabilityRecipe,
     *,
     model: Model | None = None,
     data: Dataset | None = None,
     exam: Dataset | None = None,
     explainers: Mapping[str, Explainer] | None = None,
-) -> Experiment:
+) -> SimulabilityExperiment:
     """Load what a recipe names, or take what is given instead.
 
     Args:
         recipe: what to do.
         model: a loaded teacher, instead of the recipe's.
         data: loaded data of the pool, instead of the recipe's.
-        exam: loaded data of the exam, instead of the recipe's.
+        exam: loaded test data, instead of the recipe's.
         explainers: made ones by label, instead of the recipe's.
     """
     if recipe.task == "span":
         return _of_questions(recipe)
-    pool, asked = texts(recipe, data, exam)
+    pool, tested = texts(recipe, data, exam)
     if recipe.teacher == HUMAN:
-        return _of_people(recipe, pool, asked)
+        return _of_people(recipe, pool, tested)
     teacher = model if model is not None else load_model(**recipe.model)
     made = dict(explainers) if explainers is not None else configured(recipe.explainers)
     for explainer in made.values():
         check_needs(explainer.card, teacher)
-    taught, exam_lessons = (teacher_answers(teacher, some.examples) for some in (pool, asked))
+    taught, tested_lessons = (teacher_answers(teacher, some.examples) for some in (pool, tested))
     is_number = any(isinstance(one.answer, float) for one in taught)
     task: AnswerKind = "number" if is_number else "class"
     facts = {
@@ -111,35 +110,37 @@ def prepare(
             "labels": list(teacher.labels),
         }
     }
-    return Experiment(
+    return SimulabilityExperiment(
         recipe,
         teacher,
         taught,
-        exam_lessons,
+        tested_lessons,
         task,
         () if is_number else teacher.labels,
         made,
         (),
         *_students(recipe, task),
         {one.label: METRICS.get(one.name).configured(**one.settings) for one in recipe.metrics},
-        facts | _facts(pool, asked),
+        facts | _facts(pool, tested),
     )
 
 
-def texts(recipe: Recipe, data: Dataset | None = None, exam: Dataset | None = None) -> tuple[Dataset, Dataset]:
-    """The pool and the exam; a text that is in both is not taught."""
-    given, asked = dict(recipe.data), dict(recipe.exam)
-    if data is None and not asked and exam is None and given.get("source") in USUAL and "split" not in given:
+def texts(
+    recipe: SimulabilityRecipe, data: Dataset | None = None, exam: Dataset | None = None
+) -> tuple[Dataset, Dataset]:
+    """The pool and the test texts; a text that is in both is left out of the pool."""
+    given, tested = dict(recipe.data), dict(recipe.exam)
+    if data is None and not tested and exam is None and given.get("source") in USUAL and "split" not in given:
         given["split"], split = USUAL[given["source"]]
-        asked = {"source": given["source"], "split": split}
+        tested = {"source": given["source"], "split": split}
     generated = data is None and given.get("source") == CORPUS
-    if generated and exam is None and not asked:
-        asked = {"limit": GENERATED, "seed": int(given.get("seed", 0)) + 1}
+    if generated and exam is None and not tested:
+        tested = {"limit": GENERATED, "seed": int(given.get("seed", 0)) + 1}
     if generated:
         given.setdefault("limit", 2 * max(recipe.sizes))
-    if exam is None and asked:
-        exam = load_data(**{"source": given.get("source"), **asked})
-    if exam is None:  # cut from the same data, so its limit counts what is left
+    if exam is None and tested:
+        exam = load_data(**{"source": given.get("source"), **tested})
+    if exam is None:  # held out from the same data, so its limit counts what is left
         limit, seed = given.pop("limit", None), int(given.get("seed", 0))
         whole = data if data is not None else load_data(**given)
         order = shuffled(whole.examples, "exam")
@@ -153,17 +154,17 @@ def texts(recipe: Recipe, data: Dataset | None = None, exam: Dataset | None = No
     kept = [example for example in pool if example.fingerprint not in known]
     if not kept or not exam.examples:
         raise InputError(
-            f"{pool.name} gives {len(kept)} texts to teach and {len(exam.examples)} to ask; give more, or exam data"
+            f"{pool.name} gives {len(kept)} training texts and {len(exam.examples)} test texts; give more, or test data"
         )
     return Dataset(pool.name, pool.split, tuple(kept), pool.labels), exam
 
 
-def _of_people(recipe: Recipe, pool: Dataset, exam: Dataset) -> Experiment:
-    """Gold labels as what people teach, rationales as what they tell."""
+def _of_people(recipe: SimulabilityRecipe, pool: Dataset, exam: Dataset) -> SimulabilityExperiment:
+    """Gold labels as the answers to imitate, rationales as the explanations."""
     labels = pool.labels
     if not labels:
         raise InputError(f"people teach classes, and {pool.name} has none; give data with labels")
-    return Experiment(
+    return SimulabilityExperiment(
         recipe,
         None,
         [LabelledExample(one, _class(one, labels, pool.name)) for one in pool],
@@ -177,16 +178,16 @@ def _of_people(recipe: Recipe, pool: Dataset, exam: Dataset) -> Experiment:
     )
 
 
-def _of_questions(recipe: Recipe) -> Experiment:
+def _of_questions(recipe: SimulabilityRecipe) -> SimulabilityExperiment:
     if not recipe.exam:
-        raise InputError("questions need an exam of their own: give [exam] with a source or a split")
-    asked = load_questions(**({"source": recipe.data["source"]} | dict(recipe.exam)))
-    passages = {one.example.text_pair for one in asked}
+        raise InputError("questions need test data of their own: give [exam] with a source or a split")
+    tested = load_questions(**({"source": recipe.data["source"]} | dict(recipe.exam)))
+    passages = {one.example.text_pair for one in tested}
     pool = [
         one for one in load_questions(**({"linked": True} | dict(recipe.data))) if one.example.text_pair not in passages
     ]
     if not pool:
-        raise InputError("every passage of the pool is in the exam; give other questions")
+        raise InputError("every passage of the pool is among the test questions; give others")
     facts = {
         "teacher": {"name": HUMAN, "labels": []},
         "data": {
@@ -197,13 +198,13 @@ def _of_questions(recipe: Recipe) -> Experiment:
         "exam": {
             "name": display_name(str(recipe.data["source"])),
             "split": recipe.exam.get("split"),
-            "examples": len(asked),
+            "examples": len(tested),
         },
     }
     students, ways = _students(recipe, "span")
     hints = [linked(one.example, one.links) for one in pool]
-    taught, exam = ([_answered(one) for one in some] for some in (pool, asked))
-    return Experiment(recipe, None, taught, exam, "span", (), {}, hints, students, ways, facts=facts)
+    taught, exam = ([_answered(one) for one in some] for some in (pool, tested))
+    return SimulabilityExperiment(recipe, None, taught, exam, "span", (), {}, hints, students, ways, facts=facts)
 
 
 def marked(example: Example) -> Hint:
@@ -232,7 +233,7 @@ def configured(given: Sequence[Entry]) -> dict[str, Explainer]:
     return {one.label: ATTRIBUTIONS.get(one.name).configured(**one.settings) for one in given}
 
 
-def _students(recipe: Recipe, task: AnswerKind) -> tuple[dict[str, Student], dict[str, WeightedChannel]]:
+def _students(recipe: SimulabilityRecipe, task: AnswerKind) -> tuple[dict[str, Student], dict[str, WeightedChannel]]:
     """Students by label and the channels that reach any of them."""
     students = {one.label: STUDENTS.get(one.name).configured(**one.settings) for one in recipe.students}
     ways = {}
@@ -246,7 +247,7 @@ def _students(recipe: Recipe, task: AnswerKind) -> tuple[dict[str, Student], dic
     return students, {name: way for name, way in ways.items() if name in used}
 
 
-def _facts(pool: Dataset, exam: Dataset) -> dict[str, Any]:
+def _facts(pool: Dataset, exam: Dataset) -> Plain:
     return {
         name: {
             "name": display_name(data.name),

@@ -1,4 +1,4 @@
-"""A recipe of kind "simulability": who teaches what to whom, how often, and what the students are told."""
+"""A recipe of simulability: the teacher, its explainers, the students, and how explanations reach them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import dataclasses
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import ClassVar, Literal, get_args
 
 from didact.errors import FormatError, ParameterError
-from didact.experiments.recipe import Entry, check_labels, check_names, entries, read_toml, source_of, toml_value
-from didact.registry import unknown
+from didact.experiments.engine.toml import Entry, Options, Plain, Setting, TomlRecipe, check_choice, check_labels
 from didact.simulation.controls import CONTROLS
 from didact.simulation.hints import HintFormat
 from didact.simulation.scoring import METRICS
@@ -30,10 +28,6 @@ STUDENTS = (
 
 EXPLAINERS = tuple(Entry(name, name) for name in ("occlusion", "gradient_x_input", "attention"))
 
-_ENTRIES = {"explainers": "method", "students": "student", "channels": "channel", "metrics": "metric"}
-_TABLES = ("model", "data", "exam")
-_LISTS = ("sizes", "noise", "controls")
-
 
 @dataclass(frozen=True)
 class Format:
@@ -44,7 +38,7 @@ class Format:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class SimulabilityRecipe(TomlRecipe):
     """What a simulation is made of.
 
     Attributes:
@@ -55,31 +49,44 @@ class Recipe:
         model: "source" (anything ``load_model`` reads from a string) and options of ``load_model``.
         data: of the pool: "source" and options of ``load_data``, for questions of ``load_questions``; "limit" counts
             the texts of the pool, and is twice the most taught for generated ones.
-        exam: of the exam, likewise; cut from ``data`` when not given.
-        explainers: whose explanations are told.
+        exam: of the test texts, likewise; held out from ``data`` when not given.
+        explainers: whose explanations students are trained with.
         students: kinds of students with their settings.
-        channels: ways to tell them, with settings and a "weight"; all that fit when empty.
-        hints: formats; with several, every explainer is told in each.
-        noise: probabilities that a marked unit is lost; with several, everything is told with each.
+        channels: how explanations reach students, with settings and a "weight"; all that fit when empty.
+        hints: formats of hints; with several, every explainer is used in each.
+        noise: probabilities that a marked unit is lost; with several, every hint is used with each.
         controls: hints that explain nothing, as large as the first explainer's in the first format.
         metrics: metrics of explanations whose ranking is compared with the students'.
-        sizes: numbers of lessons.
-        subsets: students of a kind, each with lessons of its own; see ``Plan`` for these and the following.
+        sizes: numbers of training texts.
+        subsets: students of a kind, each with training texts of its own; see ``Plan`` for these and the following.
         precision: half-width of the gains' intervals at which to stop.
         most: subsets at most.
         seed: of subsets, students and controls.
-        group: students handed over together.
+        group: students trained in one step.
         metric: how an answer is compared with the teacher's.
         chunk: texts explained together.
+        together: students trained at once; None leaves it to the student.
+        half: whether perturbation methods, which evaluate the model thousands of times, run it in float16 on a GPU.
+        tf32: whether a GPU may round the factors of products to ten bits while it explains.
         tables: numbers of the paper's tables that it fills.
     """
+
+    kind: ClassVar[str] = KIND
+    entry_fields: ClassVar[Mapping[str, str]] = {
+        "explainers": "method",
+        "students": "student",
+        "channels": "channel",
+        "metrics": "metric",
+    }
+    source_fields: ClassVar[tuple[str, ...]] = ("model", "data", "exam")
+    list_fields: ClassVar[tuple[str, ...]] = ("sizes", "noise", "controls", "tables")
 
     name: str = "simulation"
     teacher: Teacher = "model"
     task: AnswerKind | None = None
-    model: Mapping[str, Any] = field(default_factory=lambda: {"source": "default"})
-    data: Mapping[str, Any] = field(default_factory=lambda: {"source": "corpus"})
-    exam: Mapping[str, Any] = field(default_factory=dict)
+    model: Options = field(default_factory=lambda: {"source": "default"})
+    data: Options = field(default_factory=lambda: {"source": "corpus"})
+    exam: Options = field(default_factory=dict)
     explainers: tuple[Entry, ...] = EXPLAINERS
     students: tuple[Entry, ...] = STUDENTS
     channels: tuple[Entry, ...] = ()
@@ -95,53 +102,36 @@ class Recipe:
     group: int = 32
     metric: str = ""
     chunk: int = 32
+    together: int | None = None
+    half: bool = False
+    tf32: bool = False
     tables: tuple[int, ...] = ()
 
     @classmethod
-    def from_toml(cls, path: Path) -> Self:
-        """Read a recipe file; what is wrong in it is named. ``$NAME`` at the beginning of a path is a variable."""
-        data = read_toml(path)
-        if data.pop("kind", None) != KIND:
-            raise FormatError(f"{path} is no recipe of simulability: it does not say kind = {KIND!r}")
-        return cls.from_dict({"name": path.stem} | data, str(path))
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any], where: str = "recipe") -> Self:
-        """Make a recipe from plain values; ``where`` names them in messages."""
-        check_names(cls, data, where)
-        parts: dict[str, Any] = dict(data)
-        for name, key in _ENTRIES.items():
-            if name in parts:
-                parts[name] = tuple(_expanded(one) for one in entries(parts[name], key, f"{where}, {name}"))
-        for name in _TABLES:
-            if name in parts:
-                parts[name] = source_of(parts[name], f"{where}, [{name}]")
-        for name in (*_LISTS, "tables"):
-            if name in parts:
-                parts[name] = tuple(parts[name])
-        if "hints" in parts:
-            parts["hints"] = tuple(_format(one, f"{where}, hints") for one in parts["hints"])
-        recipe = cls(**parts)
-        recipe.check(where)
-        return recipe
+    def parsed(cls, data: Plain, where: str) -> Plain:
+        """Fields from plain values; variables in settings that begin with one are filled in."""
+        data = super().parsed(data, where)
+        for name in cls.entry_fields:
+            if name in data:
+                data[name] = tuple(_expanded(one) for one in data[name])
+        if "hints" in data:
+            data["hints"] = tuple(_format(one, f"{where}, hints") for one in data["hints"])
+        return data
 
     def check(self, where: str = "recipe") -> None:
         """Refuse what cannot be run."""
-        if self.teacher not in (allowed := get_args(Teacher)):
-            raise FormatError(f"{where}: {unknown('teacher', self.teacher, allowed)}")
-        if self.task is not None and self.task not in (tasks := tuple(METRICS)):
-            raise FormatError(f"{where}: {unknown('task', self.task, tasks)}")
+        check_choice("teacher", self.teacher, get_args(Teacher), where)
+        if self.task is not None:
+            check_choice("task", self.task, tuple(METRICS), where)
         if self.task == "span" and self.teacher != "human":
             raise FormatError(f"{where}: questions are taught by people here; say teacher = 'human'")
         for name in ("students", "hints", "noise", *(("explainers",) if self.teacher == "model" else ())):
             if not getattr(self, name):
                 raise FormatError(f"{where}: {name} is empty; name at least one")
-        for name in _ENTRIES:
-            check_labels(getattr(self, name), f"{where}, {name}")
+        super().check(where)
         check_labels([Entry(one.label, "") for one in self.hints], f"{where}, hints")
         for control in self.controls:
-            if control not in CONTROLS:
-                raise FormatError(f"{where}: {unknown('control', control, list(CONTROLS))}")
+            check_choice("control", control, list(CONTROLS), where)
         for noise in self.noise:
             if not 0 <= noise <= 1:
                 raise FormatError(f"{where}: noise must be from 0 to 1, got {noise!r}")
@@ -151,32 +141,16 @@ class Recipe:
             raise FormatError(f"{where}: {problem}") from None
 
     def plan(self) -> Plan:
-        """How many students are taught."""
+        """How many students are trained."""
         return Plan(self.sizes, self.subsets, self.precision, self.most, self.seed, self.group)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Plain:
         """Plain values, as in the file; what was left out stays out."""
-        plain: dict[str, Any] = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
-        for name, key in _ENTRIES.items():
-            plain[name] = [{"label": one.label, key: one.name, **one.settings} for one in getattr(self, name)]
-        plain["hints"] = [
-            {"label": one.label} | {k: v for k, v in vars(one.format).items() if v is not None} for one in self.hints
+        hints = [
+            {"label": one.label} | {name: value for name, value in vars(one.format).items() if value is not None}
+            for one in self.hints
         ]
-        for name in (*_LISTS, "tables"):
-            plain[name] = list(plain[name])
-        for name in _TABLES:
-            plain[name] = {key: value for key, value in plain[name].items() if value is not None}
-        return {name: value for name, value in plain.items() if value is not None}
-
-    def to_toml(self) -> str:
-        """The recipe as a file that ``from_toml`` reads."""
-        plain = self.to_dict()
-        rest = [name for name in plain if name not in _TABLES]
-        lines = [f"kind = {toml_value(KIND)}", *(f"{name} = {toml_value(plain[name])}" for name in rest)]
-        for name in _TABLES:
-            if plain[name]:
-                lines += ["", f"[{name}]", *(f"{key} = {toml_value(value)}" for key, value in plain[name].items())]
-        return "\n".join(lines) + "\n"
+        return super().to_dict() | {"hints": hints}
 
 
 def every_channel() -> tuple[Entry, ...]:
@@ -192,16 +166,15 @@ def _format(given: object, where: str) -> Format:
     settings = {name: value for name, value in given.items() if name != "label"}
     known = [item.name for item in dataclasses.fields(HintFormat)]
     for name in settings:
-        if name not in known:
-            raise FormatError(f"{where}: {unknown('setting', name, known)}")
+        check_choice("setting", name, known, where)
     try:
         made = HintFormat(**settings)
     except ParameterError as problem:
         raise FormatError(f"{where}: {problem}") from None
-    return Format(str(given.get("label", told(made))), made)
+    return Format(str(given.get("label", format_label(made))), made)
 
 
-def told(format: HintFormat) -> str:
+def format_label(format: HintFormat) -> str:
     """A format in a few words."""
     if format.kind == "top":
         return f"{100 * format.share:g} %"
@@ -213,10 +186,10 @@ def _expanded(one: Entry) -> Entry:
     return dataclasses.replace(one, settings={name: _value(value) for name, value in one.settings.items()})
 
 
-def _value(value: Any) -> Any:
+def _value(value: Setting) -> Setting:
     if isinstance(value, str) and value.startswith("$"):
-        found = os.path.expandvars(value)
-        if found.startswith("$"):
+        filled = os.path.expandvars(value)
+        if filled.startswith("$"):
             raise FormatError(f"{value!r} begins with an environment variable that is not set")
-        return found
+        return filled
     return value

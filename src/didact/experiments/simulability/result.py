@@ -7,10 +7,9 @@ import html
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from didact.experiments.simulability import report
-from didact.experiments.simulability.findings import Findings, find
+from didact.experiments.simulability.findings import SimulabilityFindings, find
 from didact.simulation.gains import SimulabilityGains
 from didact.simulation.simulability import Simulation
 
@@ -26,7 +25,7 @@ class SimulabilityResult:
     folder: Path
 
     @cached_property
-    def findings(self) -> Findings:
+    def findings(self) -> SimulabilityFindings:
         """Everything the report says."""
         return find(self.folder)
 
@@ -42,15 +41,15 @@ class SimulabilityResult:
 
     @property
     def simulation(self) -> Simulation:
-        """The score of every student on every exam text."""
+        """The score of every student on every test text."""
         return self.findings.simulation
 
     @property
-    def table(self) -> list[dict[str, Any]]:
+    def table(self) -> list[dict[str, object]]:
         """A row per setting and method: score, gain, interval, p and more."""
         return [dataclasses.asdict(one) for one in self.verdict.gains]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """All numbers as plain JSON values."""
         return report.plain(self.findings)
 

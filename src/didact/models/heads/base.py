@@ -1,4 +1,4 @@
-"""What the engine needs to know about a network's answers."""
+"""What the engine needs to know about a network's outputs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Head(ABC):
 
     @classmethod
     def serves(cls, architecture: str, config: PreTrainedConfig) -> bool:
-        """Whether networks of this class and configuration answer as the head expects."""
+        """Whether networks of this class and configuration return what the head expects."""
         return bool(cls.card.architecture) and cls.card.architecture in architecture
 
     @classmethod
@@ -83,11 +83,11 @@ class Head(ABC):
         """The target that a user means, on this scale; nothing means what is predicted."""
 
     def loss(self, outputs: Tensor, wanted: Tensor) -> Tensor:
-        """Distance from another model's answers, for fine-tuning; ``wanted`` is what ``imitated`` gives."""
-        raise CapabilityError(f"a network with a {self.card.name} head cannot be fine-tuned on answers here")
+        """Distance from another model's predictions, for fine-tuning; ``wanted`` is what ``imitated`` gives."""
+        raise CapabilityError(f"a network with a {self.card.name} head cannot be fine-tuned on predictions here")
 
     def imitated(self, prediction: Prediction) -> tuple[float, ...]:
-        """What ``loss`` compares outputs with when the network learns to answer like this prediction."""
+        """What ``loss`` compares outputs with when the network is trained to predict the same."""
         return prediction.probabilities or prediction.outputs
 
 

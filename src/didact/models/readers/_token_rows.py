@@ -7,8 +7,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from didact.models.batch import Ints
 from didact.models.encoding import Encoding
-from didact.models.readers.base import Columns, Ints, Masked
+from didact.models.readers.base import Columns, Masked
 from didact.models.special_tokens import SpecialTokens
 from didact.ops.masking import draws, replace, to_front
 

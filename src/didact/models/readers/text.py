@@ -142,7 +142,7 @@ class TextReader(Reader[Encoding]):
 
 
 def names_pairs(network: nn.Module) -> bool:
-    """Whether label names such as "entailment" say that the network compares two texts."""
+    """Whether label names such as "entailment" mean that the network compares two texts."""
     names = getattr(getattr(network, "config", None), "id2label", None) or {}
     labels = " ".join(str(label).lower() for label in names.values())
     return any(word in labels for word in PAIR_LABELS)

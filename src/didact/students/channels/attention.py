@@ -50,12 +50,14 @@ class AttentionChannel(LossChannel):
         hints, text = batch.hints.to(q.dtype), batch.text
         p = torch.where(text, hints / _total(hints) + EPSILON, 0.0)
         p = p / _total(p)
-        divergence = (torch.special.xlogy(p, p) - p * (q + EPSILON).log()).sum(-1)
+        # Outside of the text p is 0, where p log p is 0 but its derivative is not finite: log 1 stands in.
+        divergence = (p * torch.where(text, p, 1.0).log() - p * (q + EPSILON).log()).sum(-1)
         if self.over == "text":
             divergence = divergence + (torch.where(text, q, 0.0).sum(-1) + EPSILON).log()
         return torch.where(hints.sum(-1) > 0, divergence, 0.0)
 
 
 def _total(weights: Tensor) -> Tensor:
-    """Sum over positions (..., 1), never zero."""
-    return weights.sum(-1, keepdim=True).clamp_min(1e-30)
+    """Sum over positions (..., 1); 1 where all weights are zero, so that an empty hint has a gradient of zero."""
+    total = weights.sum(-1, keepdim=True)
+    return torch.where(total > 0, total, 1.0)

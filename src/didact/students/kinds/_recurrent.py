@@ -153,7 +153,8 @@ class TorchLstm(nn.Module):
     def __init__(self, weights: LstmWeights) -> None:
         super().__init__()
         _, _, width, gates = weights.inward.shape
-        self.directions = nn.ModuleList(nn.LSTM(width, gates // 4, batch_first=True) for _ in range(2))
+        with torch.random.fork_rng(devices=[]):  # the first weights that torch draws are replaced
+            self.directions = nn.ModuleList(nn.LSTM(width, gates // 4, batch_first=True) for _ in range(2))
         for number, lstm in enumerate(self.directions):
             inward, recurrent, bias, other = lstm.parameters()
             with torch.no_grad():

@@ -44,22 +44,22 @@ class Sight:
         if self.band is None:
             return attention(q, k, v, self.keys, heads, dropout)
         q, k, v = (_in_heads(x, heads) for x in (q, k, v))
-        found = self._near(q, k, v, dropout)
+        near = self._near(q, k, v, dropout)
         if self.first:
             front = F.scaled_dot_product_attention(q[:, :, : self.first], k, v, self.keys, dropout)
-            found = torch.cat([front, found], dim=2)
-        return found.transpose(1, 2).flatten(2)
+            near = torch.cat([front, near], dim=2)
+        return near.transpose(1, 2).flatten(2)
 
     def _near(self, q: Tensor, k: Tensor, v: Tensor, dropout: float) -> Tensor:
         rows, heads, positions, size = q.shape
         words = positions - self.first
         blocks = _blocks(words, self.reach)
-        asked = F.pad(q[:, :, self.first :], (0, 0, 0, blocks * self.reach - words))
-        asked = asked.view(rows, heads, blocks, self.reach, size).transpose(1, 2).flatten(0, 1)
+        queries = F.pad(q[:, :, self.first :], (0, 0, 0, blocks * self.reach - words))
+        queries = queries.view(rows, heads, blocks, self.reach, size).transpose(1, 2).flatten(0, 1)
         keys, values = (_neighbourhoods(x, self.first, self.reach, blocks) for x in (k, v))
-        found = F.scaled_dot_product_attention(asked, keys, values, self.band, dropout)
-        found = found.view(rows, blocks, heads, self.reach, size).transpose(1, 2)
-        return found.reshape(rows, heads, blocks * self.reach, size)[:, :, :words]
+        attended = F.scaled_dot_product_attention(queries, keys, values, self.band, dropout)
+        attended = attended.view(rows, blocks, heads, self.reach, size).transpose(1, 2)
+        return attended.reshape(rows, heads, blocks * self.reach, size)[:, :, :words]
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, seen: Tensor, heads: int, dropout: float) -> Tensor:
@@ -68,8 +68,8 @@ def attention(q: Tensor, k: Tensor, v: Tensor, seen: Tensor, heads: int, dropout
     Like torch's own functions it can be replaced by a ``TorchFunctionMode``: an export has one node for it.
     """
     if has_torch_function((q, k, v)):
-        found: Tensor = handle_torch_function(attention, (q, k, v), q, k, v, seen, heads, dropout)
-        return found
+        attended: Tensor = handle_torch_function(attention, (q, k, v), q, k, v, seen, heads, dropout)
+        return attended
     q, k, v = (_in_heads(x, heads) for x in (q, k, v))
     return F.scaled_dot_product_attention(q, k, v, seen, dropout).transpose(1, 2).flatten(2)
 

@@ -1,23 +1,47 @@
-"""A shape reads an explained text and computes numbers for its units, in one pass over a padded batch."""
+"""What every shape does: read explained texts with the model at hand, and compute numbers for their units."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from didact.errors import CapabilityError, ParameterError
+from didact.protocols import Model
+from didact.registry import Registry
 from didact.types import Explanation, Prediction, Units
 
-Item = Mapping[str, NDArray[Any]]
-"""One example as a shape reads it: plain arrays, made once and kept."""
+Item = Mapping[str, NDArray[np.generic]]
+"""One example as a shape reads it: plain arrays, computed once and kept."""
 
-Batch = Mapping[str, Tensor]
+ShapeBatch = Mapping[str, Tensor]
 """Items padded together. ``present`` (rows, units) is True where a row has a unit."""
+
+
+@dataclass(frozen=True)
+class ShapeCard:
+    """What a registered shape is and needs.
+
+    Attributes:
+        name: registered name; also its file, its name in saved explainers and its test id.
+        family: "own network", "pretrained encoder", "explained model", ...
+        summary: one sentence.
+        reference: where it was published.
+        needs: capabilities of the explained model that reading uses, such as its attention or hidden states; empty
+            where a shape reads texts by itself and the model is run for its prediction alone.
+    """
+
+    name: str
+    family: str
+    summary: str
+    reference: str
+    needs: frozenset[str] = frozenset()
 
 
 class Shape(nn.Module, ABC):
@@ -27,8 +51,20 @@ class Shape(nn.Module, ABC):
     can be exported without the code that reads.
     """
 
-    name: ClassVar[str]
-    """Registered name, written into the saved configuration."""
+    card: ClassVar[ShapeCard]
+
+    @classmethod
+    @abstractmethod
+    def build(cls, model: Model, units: Sequence[Units], outputs: int, settings: Mapping[str, object]) -> Self:
+        """An untrained shape for a model and texts like these.
+
+        Args:
+            model: the explained model.
+            units: of the training texts.
+            outputs: numbers per unit, as the signal asks.
+            settings: the shape's own; ``seed`` decides its first weights, ``references`` is the number of references
+                that it has to tell apart, where there are several.
+        """
 
     @property
     @abstractmethod
@@ -37,12 +73,12 @@ class Shape(nn.Module, ABC):
 
     @property
     @abstractmethod
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """What ``from_settings`` needs to build the same shape without its weights, as plain JSON values."""
 
     @classmethod
     @abstractmethod
-    def from_settings(cls, settings: Mapping[str, Any], folder: Path) -> Self:
+    def from_settings(cls, settings: Mapping[str, object], folder: Path) -> Self:
         """Build the shape, untrained; ``folder`` holds what ``save_reading`` wrote."""
 
     @abstractmethod
@@ -50,27 +86,49 @@ class Shape(nn.Module, ABC):
         """Write what reading needs besides the weights (a vocabulary, a tokenizer)."""
 
     @abstractmethod
-    def read(self, texts: Sequence[Units], targets: Sequence[int], predictions: Sequence[Prediction]) -> list[Item]:
-        """Examples as arrays; of each, the output of number ``targets`` is explained."""
+    def read(
+        self,
+        model: Model | None,
+        units: Sequence[Units],
+        targets: Sequence[int],
+        predictions: Sequence[Prediction],
+    ) -> list[Item]:
+        """Examples as arrays, in training and when explaining.
 
-    def read_explained(self, explanations: Sequence[Explanation]) -> list[Item]:
+        Args:
+            model: the explained model, offering what the card needs; may be None where it needs nothing.
+            units: of the examples.
+            targets: per example the number of the output that is explained.
+            predictions: the model's, per example.
+        """
+
+    def read_explained(self, model: Model | None, explanations: Sequence[Explanation]) -> list[Item]:
         """The texts of explanations, for the outputs that those explain."""
         return self.read(
-            [one.units for one in explanations],
-            [one.target.index for one in explanations],
-            [one.prediction for one in explanations],
+            model,
+            [explanation.units for explanation in explanations],
+            [explanation.target.index for explanation in explanations],
+            [explanation.prediction for explanation in explanations],
         )
+
+    def for_reference(self, item: Item, reference: int) -> Item:
+        """The item as reference number ``reference`` explains it, for shapes that tell references apart."""
+        raise ParameterError(f"the {self.card.name} cannot tell several references apart; learn their average")
 
     @abstractmethod
     def collate(self, items: Sequence[Item]) -> dict[str, Tensor]:
         """Pad items into a batch."""
 
     @abstractmethod
-    def forward(self, batch: Batch) -> Tensor:
+    def forward(self, batch: ShapeBatch) -> Tensor:
         """Numbers for the units: (rows, units, outputs)."""
 
+    def finished(self) -> Shape:
+        """The trained shape as it is kept and saved; without what only training needs."""
+        return self
+
     def vocabulary(self) -> Sequence[str]:
-        """Words it knows, frequent ones first, for made-up texts; none where it keeps no list."""
+        """Words it has a number for, frequent ones first, for generated texts; empty where it keeps no list."""
         return ()
 
     @property
@@ -79,5 +137,22 @@ class Shape(nn.Module, ABC):
         return 8
 
     def length(self, item: Item) -> int:
-        """What an item costs: batches are filled by it."""
+        """Size of an item: batches are filled by it."""
         return max((len(column) for column in item.values() if np.ndim(column)), default=1)
+
+
+SHAPES: Registry[Shape, ShapeCard] = Registry(
+    "shape", "didact.trained.shapes", [str(Path(__file__).parent)], "didact.shapes"
+)
+register = SHAPES.register
+
+
+def check_shape(card: ShapeCard, model: Model) -> None:
+    """Refuse a model that does not offer what reading needs, naming shapes that would work."""
+    missing = card.needs - model.capabilities
+    if missing:
+        works = [other.name for other in SHAPES.cards() if other.needs <= model.capabilities]
+        raise CapabilityError(
+            f"the {card.name} needs a model that is {' and '.join(sorted(missing))}, which {model.name} is not; shapes "
+            f"that work with it: {', '.join(works)}"
+        )

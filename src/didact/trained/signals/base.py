@@ -1,29 +1,79 @@
-"""A signal turns what is known of a text into targets for its units, and a shape's outputs into a loss and scores."""
+"""What every signal does: prepare samples from a model and texts, turn outputs and a batch into a loss, and score."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Self
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Self
 
-import torch
 from torch import Tensor
 
-from didact.types import Explanation, Floats
+from didact.protocols import Model
+from didact.registry import Registry
+from didact.settings import Configured
+from didact.trained.labels import ReferenceLabels
+from didact.trained.samples import TrainingBatch, TrainingSamples
+from didact.trained.shapes.base import Shape
+from didact.types import Example
+
+REFERENCE = "reference"
+"""What a signal needs that learns another explainer's scores."""
 
 
-class Signal(ABC):
-    """What a shape learns from.
+@dataclass(frozen=True)
+class SignalCard:
+    """What a registered signal is and needs.
 
-    A loss is given per document, as the papers define it; ``fit`` averages over the documents of a batch.
+    Attributes:
+        name: registered name; also its file, its name on the command line and its test id.
+        family: "distillation", "masking", "teaching", ...
+        summary: one sentence.
+        reference: where it was published.
+        outputs: numbers per unit that it asks of a shape, in words; ``Signal.outputs`` is the number.
+        needs: "reference" where it learns another explainer's scores, and capabilities of the explained model.
     """
 
-    name: ClassVar[str]
-    """Registered name, written into the saved configuration."""
+    name: str
+    family: str
+    summary: str
+    reference: str
+    outputs: str
+    needs: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, eq=False)
+class SignalTask:
+    """What a signal prepares its samples from.
+
+    Attributes:
+        model: the explained model.
+        train: training texts.
+        validation: texts that epochs are compared by.
+        labels: explanations to learn from, for signals that need a reference.
+    """
+
+    model: Model
+    train: Sequence[Example]
+    validation: Sequence[Example] = ()
+    labels: ReferenceLabels | None = None
+
+
+class Signal(Configured, ABC):
+    """What a shape learns from; a subclass's dataclass fields are its settings.
+
+    ``prepare`` is called once. What the loss needs later and cannot be padded into targets goes into ``Sample.extra``
+    (of a text) or ``TrainingSamples.shared`` (of all: the frozen model, students), also as live tensors and modules:
+    ``loss`` finds both in its batch and may run them.
+    """
+
+    card: ClassVar[SignalCard]
 
     @classmethod
-    def suited(cls, *, signed: bool, **settings: Any) -> Self:
-        """One that fits a teacher whose scores have a sign or not; what ``settings`` say stands."""
-        return cls(**settings)
+    def suited(cls, *, signed: bool, **settings: object) -> Self:
+        """With defaults for references whose scores have a sign or not; settings that are given are kept."""
+        return cls.configured(**settings)
 
     @property
     @abstractmethod
@@ -32,27 +82,31 @@ class Signal(ABC):
 
     @property
     @abstractmethod
-    def settings(self) -> dict[str, Any]:
-        """All settings as plain JSON values; ``Signal(**settings)`` makes it again."""
+    def signed(self) -> bool:
+        """Whether a negative score means evidence against the target."""
+
+    @property
+    def absolute(self) -> bool:
+        """Whether scores follow the size of a reference's weights, whatever their sign."""
+        return False
 
     @abstractmethod
-    def targets(self, explanation: Explanation) -> Floats:
-        """What the units of one explained text should be given: (units,)."""
+    def prepare(self, task: SignalTask, shape: Shape) -> TrainingSamples:
+        """Samples of the training and validation texts, read by the shape that is going to be trained."""
 
     @abstractmethod
-    def loss(
-        self, outputs: Tensor, targets: Tensor, present: Tensor, generator: torch.Generator | None = None
-    ) -> Tensor:
-        """Loss per document: outputs (rows, units, outputs), targets and present (rows, units) -> (rows,).
+    def loss(self, outputs: Tensor, batch: TrainingBatch) -> Tensor:
+        """Loss per document, as the papers define it: (rows, units, outputs) -> (rows,).
 
-        ``generator`` draws what is sampled (pairs of long documents).
+        ``fit`` averages over the documents of a batch. A loss of the whole batch repeats its value in every row.
         """
 
     @abstractmethod
     def scores(self, outputs: Tensor) -> Tensor:
         """A score per unit, larger for stronger evidence: (..., outputs) -> (...)."""
 
-    @property
-    @abstractmethod
-    def signed(self) -> bool:
-        """Whether a negative score means evidence against the target."""
+
+SIGNALS: Registry[Signal, SignalCard] = Registry(
+    "signal", "didact.trained.signals", [str(Path(__file__).parent)], "didact.signals"
+)
+register = SIGNALS.register

@@ -1,0 +1,155 @@
+"""Experiments in one call: grade explainers by metrics, or by how well their explanations teach students."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from didact.api import _model, _progress
+from didact.models.load import DEFAULT
+from didact.protocols import Explainer
+
+if TYPE_CHECKING:
+    from didact.experiments.grading.evaluation import Evaluation
+    from didact.experiments.simulability.result import SimulabilityResult
+
+
+def evaluate(  # noqa: PLR0913 - one call, and every argument but the first has a default
+    data: object,
+    model: object = DEFAULT,
+    methods: Sequence[str] | Mapping[str, Explainer] | None = None,
+    metrics: Sequence[str] | str = "default",
+    *,
+    split: str | None = None,
+    limit: int | None = None,
+    seeds: Sequence[int] = (0,),
+    out: str | Path = "runs/evaluation",
+    progress: bool = True,
+) -> Evaluation:
+    """Grade explainers on a model and data; what an earlier call into the same folder computed is not done again.
+
+    Random and trivial explanations are graded beside the others, and so are copies with shuffled scores and with
+    another text's label: a metric that does not tell them apart proves nothing.
+
+    Args:
+        data: anything ``didact.data.load.load_data`` takes: a file, a preset, a Hub id, a list of texts.
+        model: anything ``load_model`` takes.
+        methods: names, or explainers by label; every method that model and data allow when not given.
+        metrics: names, "default" or "all".
+        split: of the data.
+        limit: at most so many examples.
+        seeds: seeded methods are run with each.
+        out: folder of the run.
+        progress: show a bar on work over two seconds.
+
+    Example:
+        >>> import didact
+        >>> found = didact.evaluate("corpus", methods=["lime", "occlusion"], limit=20)  # doctest: +SKIP
+        >>> print(found.answers[0])  # doctest: +SKIP
+    """
+    from didact.data.load import load_data
+    from didact.experiments.engine.run import run_job
+    from didact.experiments.engine.steps import RunOptions
+    from didact.experiments.grading.evaluation import Evaluation
+    from didact.experiments.grading.job import GradingJob
+    from didact.experiments.grading.prepare import prepare
+    from didact.experiments.grading.recipe import GradingRecipe
+
+    adapter = _model(model)
+    dataset = load_data(data, split=split, limit=limit)
+    recipe: dict[str, object] = {"name": Path(out).name, "seeds": list(seeds), "metrics": metrics}
+    made = methods if isinstance(methods, Mapping) else None
+    if methods is not None and made is None:
+        recipe["explainers"] = list(methods)
+    recipe |= {"model": {"source": adapter.name}, "data": {"source": dataset.name, "split": dataset.split}}
+    with _progress(progress):
+        prepared = prepare(GradingRecipe.from_dict(recipe, "evaluate"), model=adapter, data=dataset, explainers=made)
+        job = GradingJob(prepared, RunOptions(Path(out), command="didact.evaluate"))
+        evaluation = Evaluation(run_job(job).folder)
+    evaluation.report()
+    return evaluation
+
+
+def simulate(  # noqa: PLR0913 - one call, and every argument but the first has a default
+    data: object,
+    model: object = DEFAULT,
+    explainers: Sequence[str] | Mapping[str, Explainer] = ("occlusion", "gradient_x_input", "attention"),
+    students: Sequence[str | Mapping[str, object]] = (),
+    channels: Sequence[str | Mapping[str, object]] = (),
+    *,
+    exam: object = None,
+    sizes: Sequence[int] = (100,),
+    subsets: int = 5,
+    share: float = 0.1,
+    controls: bool = True,
+    precision: float | None = None,
+    seed: int = 0,
+    out: str | Path = "runs/simulation",
+    progress: bool = True,
+) -> SimulabilityResult:
+    """Grade explainers by teaching: what do their explanations add to students who learn to imitate the model?
+
+    Students see explanations only while they learn. Each kind is taught without them, with those of every explainer,
+    and with controls that explain nothing, on the same texts. What an earlier call into the same folder found is not
+    done again.
+
+    Args:
+        data: texts to teach: anything ``didact.data.load.load_data`` takes.
+        model: the teacher: anything ``load_model`` takes.
+        explainers: names, or explainers by label.
+        students: names, or tables with "student", "label" and settings; see ``didact list students``. Two cheap kinds
+            when not given: ridge and a small bilstm_attention.
+        channels: how explanations reach students, likewise, with a "weight"; all that fit when not given.
+        exam: texts to ask about; cut from ``data`` when not given.
+        sizes: numbers of texts a student learns from.
+        subsets: students of a kind, each with texts of its own; of a round where ``precision`` is given.
+        share: of the words that is told.
+        controls: whether to teach random, trivial, label-leak and shuffled hints too.
+        precision: go on with further students until the gains' 95 % intervals reach so far to each side.
+        seed: of texts, students and controls.
+        out: folder of the run.
+        progress: show a bar on work over two seconds.
+
+    Example:
+        >>> import didact
+        >>> found = didact.simulate("corpus", explainers=["lime", "attention"], students=["ridge"])  # doctest: +SKIP
+        >>> print(found.answers[0])  # doctest: +SKIP
+    """
+    from didact.data.load import load_data
+    from didact.experiments.engine.run import run_job
+    from didact.experiments.engine.steps import RunOptions
+    from didact.experiments.simulability.job import SimulabilityJob
+    from didact.experiments.simulability.prepare import prepare
+    from didact.experiments.simulability.recipe import SimulabilityRecipe
+    from didact.experiments.simulability.result import SimulabilityResult
+
+    adapter = _model(model)
+    recipe: dict[str, object] = {
+        "name": Path(out).name,
+        "model": {"source": adapter.name},
+        **({"students": list(students)} if students else {}),
+        "channels": list(channels),
+        "hints": [{"share": share}],
+        "sizes": list(sizes),
+        "subsets": subsets,
+        "precision": precision,
+        "seed": seed,
+    }
+    made = explainers if isinstance(explainers, Mapping) else None
+    if made is None:
+        recipe["explainers"] = list(explainers)
+    if not controls:
+        recipe["controls"] = []
+    if isinstance(data, str):
+        recipe["data"] = {"source": data}
+    given = {
+        "data": None if isinstance(data, str) else load_data(data),
+        "exam": exam if exam is None else load_data(exam),
+    }
+    with _progress(progress):
+        experiment = prepare(SimulabilityRecipe.from_dict(recipe, "simulate"), model=adapter, explainers=made, **given)
+        job = SimulabilityJob(experiment, RunOptions(Path(out), command="didact.simulate"))
+        result = SimulabilityResult(run_job(job).folder)
+    result.report()
+    return result

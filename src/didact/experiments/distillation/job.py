@@ -1,0 +1,359 @@
+"""Carries out a study of learned explainers in keyed steps: labels in chunks, networks side by side, grades of all.
+
+OUT/recipe.toml        the recipe
+OUT/manifest.json      kind, recipe, versions
+OUT/records.parquet    every grade as a record; seeds are initialisations
+OUT/summary.json       facts about the networks, means, tests, and the speed on this machine
+OUT/labels.parquet     the references' scores; texts that have one here are not labelled again, by whatever run it was
+OUT/steps.jsonl        seconds of every step
+OUT/parts/             labels, grades and trained explainers, each under a hash of all that decides it
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterator, Sequence
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import ClassVar, cast
+
+import pyarrow as pa
+import torch
+
+from didact.attribution.base import ATTRIBUTIONS
+from didact.experiments.distillation import grading
+from didact.experiments.distillation.labels import Place, as_table, known_labels, label_rows, read_split
+from didact.experiments.distillation.networks import Network, train_network
+from didact.experiments.distillation.recipe import SPLITS, DistillationRecipe, learned_label
+from didact.experiments.distillation.records import METRICS_OF_ALL, StudyGrader, manifest_of
+from didact.experiments.distillation.speed import measure_speed
+from didact.experiments.distillation.summary import gather, means, versus
+from didact.experiments.distillation.texts import StudyTexts, expanded
+from didact.experiments.engine.naming import example_names
+from didact.experiments.engine.steps import KeyedStep, RecipeJob, Round, RunOptions
+from didact.experiments.engine.toml import Plain
+from didact.models import half_precision
+from didact.models.load import load_model
+from didact.models.network import NetworkModel
+from didact.protocols import Explainer
+from didact.provenance import content_hash
+from didact.store import files, keys
+from didact.store import records as record_store
+from didact.trained.explainer import LearnedExplainer
+from didact.types import Explanation
+
+BACKGROUND = 64
+"""Training texts that Deep SHAP is given as background."""
+RANDOM = "random"
+_FACTS = b"didact.facts"
+
+
+class DistillationJob(RecipeJob):
+    """The steps of a study.
+
+    Args:
+        recipe: what to do.
+        options: where and how long.
+    """
+
+    closing_seconds: ClassVar[float] = 60.0
+
+    def __init__(self, recipe: DistillationRecipe, options: RunOptions) -> None:
+        super().__init__(options)
+        self.recipe = recipe
+        self.texts = StudyTexts(recipe.data)
+        self._labels_of = lru_cache(maxsize=8)(self._read_labels)
+        self._settings = lru_cache(maxsize=None)(self._settings_of)
+        self._known_by: dict[str, dict[Place, Plain]] = {}
+
+    @property
+    def name(self) -> str:
+        """Of the study."""
+        return self.recipe.name
+
+    def begin(self) -> None:
+        """Write recipe and manifest; results of an earlier recipe are removed, its labels and parts stay."""
+        out, earlier = self.options.out, self.options.out / "labels.parquet"
+        if earlier.is_file() and not self._taken.is_file() and not any(self.parts.keys()):
+            files.write(self._taken, files.read(earlier))
+        for name in ("records.parquet", "summary.json"):
+            (out / name).unlink(missing_ok=True)
+        (out / "recipe.toml").write_text(self.recipe.to_toml(), encoding="utf-8")
+        manifest = manifest_of(self.recipe, self.options.command)
+        (out / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+
+    def rounds(self) -> Iterator[Round]:
+        """One round: references in their order, each with its labels, its grades and its networks."""
+        steps: list[KeyedStep] = []
+        for entry in self.recipe.references:
+            steps += self._steps_of(entry.label)
+        yield Round("labels, networks and grades", [*steps, self._random])
+
+    def closing(self) -> Sequence[KeyedStep]:
+        """Seconds per text, with nothing else running."""
+        trained = [step.key for step in self._networks if self.is_done(step)]
+        return [KeyedStep("speed", content_hash(["speed", self._device_name, trained]), "speed")] if trained else []
+
+    def finish(self, *, complete: bool) -> None:
+        """Write labels, records and summary of what there is."""
+        out = self.options.out
+        labels = [self.parts.read(step.key) for step in self._gathered.values() if self.is_done(step)]
+        partial = [self._gather_rows(name) for name, step in self._gathered.items() if not self.is_done(step)]
+        files.write(out / "labels.parquet", pa.concat_tables([*labels, *partial]))
+        graded = [self.parts.read(step.key) for step in self._graded if self.is_done(step)]
+        if not graded:
+            return
+        table = record_store.in_order(pa.concat_tables([part.replace_schema_metadata(None) for part in graded]))
+        record_store.write(out / "records.parquet", table)
+        (out / "summary.json").write_text(json.dumps(self._summary(table), indent=1) + "\n", encoding="utf-8")
+
+    # Steps, in the order in which they depend on each other.
+
+    def label(self, reference: str, split: str, start: int) -> pa.Table:
+        """Labels of the texts of a chunk that have none yet."""
+        numbers = self._unlabelled(reference, split, start)
+        texts = [self.texts[split][number] for number in numbers]
+        model = self._half_model if split == "train" and self._is_half(reference) else self.model
+        made = self.explainer(reference).explain(model, texts)
+        return label_rows(reference, split, numbers, self._settings(reference), made)
+
+    def gather(self, reference: str) -> pa.Table:
+        """All labels of a reference as one table."""
+        return self._gather_rows(reference)
+
+    def grade_reference(self, reference: str) -> pa.Table:
+        """Grades of a reference by its scores, and by their size where they have a sign."""
+        explained = self.labels(reference, "test")
+        tables = [self._grader.records(reference, 0, self._grader.grades(explained), explained)]
+        if explained[0].signed:
+            sizes = grading.absolute(explained)
+            tables.append(self._grader.records(f"abs({reference})", 0, self._grader.grades(sizes), explained))
+        return pa.concat_tables(tables)
+
+    def grade_random(self) -> pa.Table:
+        """Grades of random scores, once per initialisation."""
+        tables = []
+        for seed in range(self.recipe.initialisations):
+            explained = ATTRIBUTIONS.get(RANDOM).configured(seed=seed).explain(self.model, self.texts["test"])
+            tables.append(self._grader.records(RANDOM, seed, self._grader.grades(explained), explained))
+        return pa.concat_tables(tables)
+
+    def learn(self, reference: str, reading: str, signal: str, seed: int) -> pa.Table:
+        """Train one network, explain the test texts with it and grade them."""
+        network = Network(reference, reading, signal, seed)
+        train, validation, test = (self.labels(reference, split) for split in SPLITS)
+        explainer, facts = train_network(self.recipe, network, self.model, train, validation)
+        explainer.save_pretrained(self.explainer_path(network))
+        explained = explainer.explain(
+            self.model, [one.example for one in test], predictions=[one.prediction for one in test]
+        )
+        tables = self._grader.learned_records(network, explainer, explained, test)
+        return pa.concat_tables(tables).replace_schema_metadata({_FACTS: json.dumps(facts).encode()})
+
+    def speed(self) -> pa.Table:
+        """Seconds per text of references and learned explainers, and documents per second in bulk."""
+        explainers = {
+            learned_label(network.reading, network.signal, network.reference): LearnedExplainer.from_pretrained(
+                self.explainer_path(network), device=self.options.device
+            )
+            for network in self._variants(self.recipe.references[0].label)
+            if network.seed == 0 and self.is_done(self._learning(network))
+        }
+        references = {entry.label: self.explainer(entry.label) for entry in self.recipe.references}
+        facts = measure_speed(self.model, self.texts, references, explainers)
+        return pa.table({"speed": [""]}).replace_schema_metadata({_FACTS: json.dumps(facts).encode()})
+
+    # What steps and tests share.
+
+    @cached_property
+    def model(self) -> NetworkModel:
+        """The explained model."""
+        if self.recipe.tf32:
+            torch.set_float32_matmul_precision("high")
+        return cast("NetworkModel", load_model(**expanded(self.recipe.model)))
+
+    def explainer(self, reference: str) -> Explainer:
+        """A reference; Deep SHAP compares with training texts."""
+        entry = self.recipe.reference(reference)
+        settings = dict(entry.settings)
+        if entry.name == "deep_shap" and "background" not in settings:
+            settings["background"] = str(self._background())
+        return ATTRIBUTIONS.get(entry.name).configured(**settings)
+
+    def explainer_path(self, network: Network) -> Path:
+        """Where a trained explainer is."""
+        return self.parts.root / "explainers" / self._learning(network).key
+
+    def chunks(self, reference: str) -> Iterator[Place]:
+        """(split, first text) of every chunk; test texts first, since nothing can be graded without them."""
+        for split in reversed(SPLITS):
+            many = len(self.texts[split])
+            if split == "train":
+                many = min(many, self.recipe.texts.get(reference, many))
+            yield from ((split, start) for start in range(0, many, self.recipe.chunk))
+
+    def labels(self, reference: str, split: str) -> list[Explanation]:
+        """A reference's explanations of a split."""
+        return self._labels_of(reference, split)
+
+    def _read_labels(self, reference: str, split: str) -> list[Explanation]:
+        return read_split(self.parts.read(self._gathered[reference].key), split, self.texts, self.model)
+
+    # Planning.
+
+    def _steps_of(self, reference: str) -> list[KeyedStep]:
+        labelling = [step for _, step in self._labelling[reference]]
+        gathering = self._gathered[reference]
+        learning = [self._learning(network) for network in self._variants(reference)]
+        return [*labelling, gathering, self._grading(reference), *learning]
+
+    @cached_property
+    def _labelling(self) -> dict[str, list[tuple[Place, KeyedStep]]]:
+        """The chunks of every reference that hold texts without a label."""
+        return {entry.label: list(self._label_steps(entry.label)) for entry in self.recipe.references}
+
+    def _label_steps(self, reference: str) -> Iterator[tuple[Place, KeyedStep]]:
+        for split, start in self.chunks(reference):
+            numbers = self._unlabelled(reference, split, start)
+            if numbers:
+                texts = [self.texts[split][number].fingerprint for number in numbers]
+                key = content_hash(["label", keys.FORMAT, self._settings(reference), split, numbers, texts])
+                name = f"label/{reference}/{split}/{start}"
+                yield (split, start), KeyedStep(name, key, "label", (reference, split, start))
+
+    @cached_property
+    def _gathered(self) -> dict[str, KeyedStep]:
+        """The step that gathers the labels of each reference."""
+        found = {}
+        for reference, labelling in self._labelling.items():
+            made = [step.key for _, step in labelling]
+            known = [[*place, row["text"]] for place, row in self._known(reference).items()]
+            key = content_hash(["gather", self._settings(reference), made, known])
+            after = frozenset(step.name for _, step in labelling)
+            found[reference] = KeyedStep(f"gather/{reference}", key, "gather", (reference,), after)
+        return found
+
+    def _grading(self, reference: str) -> KeyedStep:
+        gathering = self._gathered[reference]
+        key = content_hash(["grade", gathering.key, self._measures])
+        return KeyedStep(f"grade/{reference}", key, "grade_reference", (reference,), frozenset({gathering.name}))
+
+    def _learning(self, network: Network) -> KeyedStep:
+        gathering = self._gathered[network.reference]
+        key = content_hash(
+            ["learn", gathering.key, self._measures, self.learned_settings(network), vars(network), self.recipe.tf32]
+        )
+        name = f"learn/{network.reference}/{network.reading}/{network.signal}/{network.seed}"
+        arguments = (network.reference, network.reading, network.signal, network.seed)
+        return KeyedStep(name, key, "learn", arguments, frozenset({gathering.name}))
+
+    @property
+    def _random(self) -> KeyedStep:
+        tested = [one.fingerprint for one in self.texts["test"]]
+        key = content_hash(["random", keys.origin(self.model), tested, self.recipe.initialisations, self._measures])
+        return KeyedStep("grade/random", key, "grade_random")
+
+    def _variants(self, reference: str) -> list[Network]:
+        return [
+            Network(reference, reading, signal, seed)
+            for reading, signal in self.recipe.variants(reference)
+            for seed in range(self.recipe.initialisations)
+        ]
+
+    @property
+    def _networks(self) -> list[KeyedStep]:
+        return [self._learning(one) for entry in self.recipe.references for one in self._variants(entry.label)]
+
+    @property
+    def _graded(self) -> list[KeyedStep]:
+        """All steps that give records."""
+        return [*(self._grading(entry.label) for entry in self.recipe.references), *self._networks, self._random]
+
+    # Labels.
+
+    def _known(self, reference: str) -> dict[Place, Plain]:
+        """Labels of an earlier run by split and number, of the same model and settings as far as the file says."""
+        if reference not in self._known_by:
+            rows, trusted = self._all_known.get(reference, {}), (None, self._settings(reference))
+            self._known_by[reference] = {place: row for place, row in rows.items() if row["settings"] in trusted}
+        return self._known_by[reference]
+
+    @cached_property
+    def _all_known(self) -> dict[str, dict[Place, Plain]]:
+        return known_labels(self._taken, self.texts)
+
+    @property
+    def _taken(self) -> Path:
+        """Labels of earlier runs: a copy, so that keys do not change when this run writes its own."""
+        return self.parts.root / f"taken-{self.name}.parquet"
+
+    def _unlabelled(self, reference: str, split: str, start: int) -> list[int]:
+        """Numbers of the texts of a chunk that have no label yet."""
+        known = self._known(reference)
+        end = min(start + self.recipe.chunk, len(self.texts[split]))
+        return [number for number in range(start, end) if (split, number) not in known]
+
+    def _gather_rows(self, reference: str) -> pa.Table:
+        rows = dict(self._known(reference))
+        for _, step in self._labelling[reference]:
+            if self.is_done(step):
+                rows |= {(row["split"], row["number"]): row for row in self.parts.read(step.key).to_pylist()}
+        return as_table(rows.values())
+
+    def _settings_of(self, reference: str) -> str:
+        """Hash of all that decides a reference's scores."""
+        return content_hash([keys.origin(self.model), keys.identity(self.explainer(reference))])
+
+    @cached_property
+    def _half_model(self) -> NetworkModel:
+        return half_precision.HalfPrecision(cast("NetworkModel", load_model(**expanded(self.recipe.model))))
+
+    def _is_half(self, reference: str) -> bool:
+        on_gpu = self.model.network.device.type == "cuda"
+        return self.recipe.half and on_gpu and half_precision.suits(self.explainer(reference).card)
+
+    def _background(self) -> Path:
+        path = self.parts.root / "background.txt"
+        if not path.is_file():
+            lines = [" ".join(text.text.split()) for text in self.texts["train"][:BACKGROUND]]
+            beside = path.with_suffix(f".{os.getpid()}")
+            beside.parent.mkdir(parents=True, exist_ok=True)
+            beside.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            beside.replace(path)
+        return path
+
+    # Grades.
+
+    @cached_property
+    def _grader(self) -> StudyGrader:
+        return StudyGrader(self.recipe, self.model, example_names(self.texts["test"]))
+
+    @property
+    def _measures(self) -> list[object]:
+        return [keys.FORMAT, {name: list(measure) for name, measure in METRICS_OF_ALL.items()}, self.recipe.encoder]
+
+    def learned_settings(self, network: Network) -> Plain:
+        """All settings of a network but its seed."""
+        own = self.recipe.settings(network.reference, network.reading, network.signal)
+        return own | {"embeddings": self.recipe.embeddings, "choose": self.recipe.choose}
+
+    def _summary(self, table: pa.Table) -> Plain:
+        facts = {step.name: self._facts(step) for step in self._networks if self.is_done(step)}
+        grades = gather(table)
+        return {
+            "study": self.recipe.to_dict() | {"model": Path(str(self.recipe.model["source"])).name},
+            "facts": facts,
+            "labels": {name: len(self._gather_rows(name)) for name in self._gathered},
+            "speed": next((self._facts(step) for step in self.closing() if self.is_done(step)), {}),
+            "means": means(grades),
+            "versus": [dataclasses.asdict(row) for row in versus(grades)],
+        }
+
+    def _facts(self, step: KeyedStep) -> Plain:
+        return cast("Plain", json.loads((self.parts.read(step.key).schema.metadata or {}).get(_FACTS, b"{}")))
+
+    @property
+    def _device_name(self) -> str:
+        return torch.cuda.get_device_name(0) if torch.cuda.is_available() else f"CPU, {os.cpu_count()} cores"

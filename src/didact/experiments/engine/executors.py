@@ -1,0 +1,191 @@
+"""Who does the steps: this process, or many processes that share one GPU or the cores of a CPU."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Protocol
+
+from didact.experiments.engine.steps import KeyedStep, RecipeJob
+from didact.progress import advance
+
+Running = dict[Connection, tuple[KeyedStep, float]]
+"""Connection to a busy process -> the step that it does, and since when."""
+
+GRACE = 0.1
+"""Share of the time limit that steps running at its end may still take before their processes are ended."""
+
+
+@dataclass
+class Progress:
+    """How far a run is: names of the steps that are done and what became of the others; each step is logged at once.
+
+    Attributes:
+        log: a line of JSON per step with its seconds and, where it failed, the reason.
+        done: steps whose results are there.
+        failed: step -> reason.
+        left: steps that were not begun, or not finished, because time was up.
+    """
+
+    log: Path
+    done: set[str] = field(default_factory=set)
+    failed: dict[str, str] = field(default_factory=dict)
+    left: set[str] = field(default_factory=set)
+
+    def note(self, job: RecipeJob, step: KeyedStep, seconds: float, problem: str | None = None) -> None:
+        """Enter what became of a step."""
+        row: dict[str, object] = {"step": step.name, "key": step.key, "seconds": round(seconds, 3)}
+        if problem is not None:
+            self.failed[step.name] = problem
+            row["failed"] = problem
+        else:
+            (self.done if job.is_done(step) else self.left).add(step.name)
+        with self.log.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+        advance(1)
+
+    def is_ready(self, step: KeyedStep) -> bool:
+        """Whether all that a step needs is done."""
+        return step.after <= self.done
+
+
+class Executor(Protocol):
+    """Does steps until all are done or time is up."""
+
+    def carry_out(self, job: RecipeJob, steps: Sequence[KeyedStep], progress: Progress, until: float | None) -> None:
+        """Do the steps, none of which is done yet, and enter what becomes of each."""
+
+    def close(self) -> None:
+        """End what was started."""
+
+
+class InProcess:
+    """One step after the other in this process; a step that fails ends the run."""
+
+    def carry_out(self, job: RecipeJob, steps: Sequence[KeyedStep], progress: Progress, until: float | None) -> None:
+        """Do the steps in their order."""
+        for step in steps:
+            if not progress.is_ready(step) or (until is not None and time.time() > until):
+                progress.left.add(step.name)
+                continue
+            began = time.perf_counter()
+            job.do(step)
+            progress.note(job, step, time.perf_counter() - began)
+
+    def close(self) -> None:
+        """Nothing was started."""
+
+
+class WorkerProcesses:
+    """Steps handed to processes that each build the job anew.
+
+    One process cannot keep a GPU busy with small networks and short texts; a dozen can. They are spawned, since a
+    forked process cannot use a GPU that its parent has touched. A step that fails, or whose process is killed, does
+    not stop the others.
+
+    Args:
+        build: makes the job in a process; must be picklable.
+        count: how many processes; they are started when they are first needed.
+    """
+
+    def __init__(self, build: Callable[[], RecipeJob], count: int) -> None:
+        self._build = build
+        self._count = count
+        self._context = multiprocessing.get_context("spawn")
+        self._processes: dict[Connection, multiprocessing.process.BaseProcess] = {}
+
+    def carry_out(self, job: RecipeJob, steps: Sequence[KeyedStep], progress: Progress, until: float | None) -> None:
+        """Hand out the steps in their order as soon as what they need is done."""
+        waiting, running = list(steps), Running()
+        began = time.time()
+        while waiting or running:
+            if until is not None and time.time() > until:
+                progress.left |= {step.name for step in waiting}
+                waiting = []
+            self._hand_out(waiting, running, progress)
+            if not running:
+                progress.left |= {step.name for step in waiting}
+                return
+            for connection in wait(list(running), timeout=0.5):
+                assert isinstance(connection, Connection)
+                self._receive(job, connection, running, progress)
+            if until is not None and time.time() > until + GRACE * (until - began):
+                progress.left |= {step.name for step, _ in running.values()}
+                self.close()
+                return
+
+    def close(self) -> None:
+        """End the processes, whatever they are doing: what they had finished is kept."""
+        for process in self._processes.values():
+            process.terminate()
+        for connection, process in self._processes.items():
+            process.join()
+            connection.close()
+        self._processes.clear()
+
+    def _hand_out(self, waiting: list[KeyedStep], running: Running, progress: Progress) -> None:
+        """Give every idle process a step, and start processes while there are fewer than wanted."""
+        idle = [connection for connection in self._processes if connection not in running]
+        for step in [step for step in waiting if progress.is_ready(step)]:
+            if not idle and len(self._processes) < self._count:
+                idle.append(self._start())
+            if not idle:
+                return
+            waiting.remove(step)
+            connection = idle.pop(0)
+            running[connection] = (step, time.perf_counter())
+            connection.send(step)
+
+    def _start(self) -> Connection:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=_work, args=(self._build, theirs), daemon=True)
+        process.start()
+        theirs.close()
+        self._processes[ours] = process
+        return ours
+
+    def _receive(
+        self,
+        job: RecipeJob,
+        connection: Connection,
+        running: Running,
+        progress: Progress,
+    ) -> None:
+        step, began = running.pop(connection)
+        try:
+            problem: str | None = connection.recv()
+        except (EOFError, ConnectionError):
+            process = self._processes.pop(connection)
+            process.join()
+            connection.close()
+            problem = f"its process ended with code {process.exitcode} (killed, or out of memory)"
+        progress.note(job, step, time.perf_counter() - began, problem)
+
+
+def _work(build: Callable[[], RecipeJob], connection: Connection) -> None:
+    """The life of a worker process: build the job with the first step, do steps until the other end is closed."""
+    import torch
+
+    torch.set_num_threads(1)
+    job: RecipeJob | None = None
+    while True:
+        try:
+            step: KeyedStep = connection.recv()
+        except (EOFError, KeyboardInterrupt):
+            return
+        failure: str | None = None
+        try:
+            job = job or build()
+            job.do(step)
+        except Exception as problem:  # one step may fail without the others
+            failure = "".join(traceback.format_exception_only(problem)).strip()[-400:]
+        try:
+            connection.send(failure)
+        except BrokenPipeError:  # the process that hands out steps is gone
+            return

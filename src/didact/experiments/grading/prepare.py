@@ -1,0 +1,156 @@
+"""From a recipe to an experiment: everything it names loaded, chosen and checked before any work begins."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from didact.attribution.base import ATTRIBUTIONS, check_needs
+from didact.data.dataset import Dataset
+from didact.data.load import load_data
+from didact.errors import InputError, ParameterError
+from didact.experiments.engine.toml import Entry, Options, Plain
+from didact.experiments.grading.recipe import ALL, GradingRecipe
+from didact.metrics.base import METRICS
+from didact.models.load import load_model
+from didact.protocols import Explainer, Metric, Model
+from didact.types import MetricCard
+
+CONTROLS = ("random", "trivial")
+"""Explainers that no table is without."""
+
+CHOSEN = (
+    "comprehensiveness",
+    "sufficiency",
+    "deletion_area",
+    "insertion_area",
+    "rationale_auc",
+    "rationale_average_precision",
+    "rationale_f1",
+    "neighbour_iou",
+    "seed_stability",
+    "top_k_agreement",
+    "forwards",
+    "seconds",
+)
+"""The metrics of a recipe that names none, as far as the data allow them."""
+
+
+@dataclass(frozen=True, eq=False)
+class GradingExperiment:
+    """All that is needed to run: see ``GradingRecipe`` for the fields of the same name.
+
+    Attributes:
+        explainers: by label; seeded ones have their first seed.
+        metrics: by label.
+        tuning: texts for the surrogate of robust metrics, and the options of its training.
+    """
+
+    recipe: GradingRecipe
+    model: Model
+    data: Dataset
+    explainers: Mapping[str, Explainer]
+    metrics: Mapping[str, Metric]
+    tuning: Options = field(default_factory=dict)
+
+    def seeds(self, label: str) -> tuple[int, ...]:
+        """The seeds an explainer is run with: one run where it has none."""
+        return self.recipe.seeds if _is_seeded(self.explainers[label]) else (0,)
+
+    def seeded(self, label: str, seed: int) -> Explainer:
+        """An explainer with a seed."""
+        explainer = self.explainers[label]
+        return dataclasses.replace(explainer, seed=seed) if _is_seeded(explainer) else explainer  # type: ignore[type-var]
+
+
+def prepare(
+    recipe: GradingRecipe,
+    *,
+    model: Model | None = None,
+    data: Dataset | None = None,
+    explainers: Mapping[str, Explainer] | None = None,
+) -> GradingExperiment:
+    """Load what a recipe names, or take what is given instead.
+
+    Args:
+        recipe: what to do.
+        model: a loaded model, instead of the recipe's.
+        data: loaded data, instead of the recipe's.
+        explainers: made ones by label, instead of the recipe's.
+    """
+    loaded = model if model is not None else load_model(**recipe.model)
+    dataset = data if data is not None else load_data(**recipe.data)
+    if not dataset.examples:
+        raise InputError(f"{dataset.name} holds no example")
+    chosen = dict(explainers) if explainers is not None else _explainers(recipe, loaded, dataset)
+    for name in CONTROLS:
+        if not any(explainer.card.name == name for explainer in chosen.values()):
+            chosen[name] = ATTRIBUTIONS.get(name)()
+    for label, explainer in chosen.items():
+        check_needs(explainer.card, loaded)
+        _check_rationales(label, explainer.card.needs_rationale, dataset)
+    metrics = _metrics(recipe, dataset, chosen)
+    return GradingExperiment(recipe, loaded, dataset, chosen, metrics, _tuning(recipe, dataset, metrics))
+
+
+def _explainers(recipe: GradingRecipe, model: Model, data: Dataset) -> dict[str, Explainer]:
+    entries = recipe.explainers
+    if isinstance(entries, str):
+        cards = [card for card in ATTRIBUTIONS.cards() if card.needs <= model.capabilities]
+        entries = tuple(Entry(c.name, c.name) for c in cards if not c.needs_rationale or has_rationales(data))
+    return {one.label: ATTRIBUTIONS.get(one.name).configured(**one.settings) for one in entries}
+
+
+def _metrics(recipe: GradingRecipe, data: Dataset, explainers: Mapping[str, Explainer]) -> dict[str, Metric]:
+    entries = recipe.metrics
+    if isinstance(entries, str):
+        names = [card.name for card in METRICS.cards() if _is_allowed(card, recipe, data, explainers)]
+        entries = tuple(Entry(name, name) for name in names if entries == ALL or name in CHOSEN)
+    metrics: dict[str, Metric] = {}
+    for one in entries:
+        card = METRICS.card(one.name)
+        if "repeats" in card.needs and len(recipe.seeds) < 2:
+            raise ParameterError(f"{one.name} compares seeds; give at least two, as in seeds = [0, 1, 2]")
+        _check_rationales(one.label, "rationale" in card.needs, data)
+        metrics[one.label] = METRICS.get(one.name).configured(**one.settings)
+    return metrics
+
+
+def _is_allowed(card: MetricCard, recipe: GradingRecipe, data: Dataset, explainers: Mapping[str, Explainer]) -> bool:
+    """Whether a metric that nobody named has what it needs without further settings."""
+    lacks = {
+        "rationale": not has_rationales(data),
+        "repeats": len(recipe.seeds) < 2 or not any(_is_seeded(explainer) for explainer in explainers.values()),
+        "surrogate": not recipe.surrogate,
+    }
+    return card.name != "break_even" and not any(lacks.get(need, False) for need in card.needs)
+
+
+def _tuning(recipe: GradingRecipe, data: Dataset, metrics: Mapping[str, Metric]) -> Plain:
+    """Examples for the surrogate and the options of its training; empty where no metric needs one."""
+    if not any("surrogate" in metric.card.needs for metric in metrics.values()):
+        return {}
+    options = dict(recipe.surrogate)
+    named = {name: options.pop(name) for name in ("source", "split", "limit", "fields") if name in options}
+    return {"examples": load_data(**named).examples if "source" in named else data.examples, **options}
+
+
+def has_rationales(data: Dataset) -> bool:
+    """Whether every example has a human rationale."""
+    return all(example.rationale is not None for example in data.examples)
+
+
+def _check_rationales(label: str, needed: bool, data: Dataset) -> None:
+    lacking = sum(example.rationale is None for example in data.examples)
+    if needed and lacking:
+        raise InputError(
+            f"{label} needs human rationales, and {lacking} of the {len(data.examples)} examples of {data.name} have "
+            "none; leave it out, or give data with rationales"
+        )
+
+
+def _is_seeded(explainer: Explainer) -> bool:
+    given: object = explainer
+    fields = dataclasses.fields(given) if dataclasses.is_dataclass(given) else ()
+    return explainer.card.seeded and "seed" in {item.name for item in fields}

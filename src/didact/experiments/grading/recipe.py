@@ -1,0 +1,68 @@
+"""A recipe of grading: which model, data, explainers, metrics and seeds make an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, get_args
+
+from didact.errors import FormatError
+from didact.experiments.engine.toml import GRADING, Entry, Options, TomlRecipe, check_choice
+
+Null = Literal["shuffle", "labels"]
+NULLS: tuple[Null, ...] = get_args(Null)
+
+ALL = "all"
+"""Instead of a list: everything registered that the model and the data allow."""
+
+DEFAULT = "default"
+"""Instead of a list of metrics: a few of each family that the data allow."""
+
+
+@dataclass(frozen=True)
+class GradingRecipe(TomlRecipe):
+    """What an experiment is made of.
+
+    Attributes:
+        name: of the experiment; its folder is called so unless another is given.
+        model: "source" (anything ``load_model`` reads from a string) and options of ``load_model``.
+        data: "source" and options of ``load_data`` (split, limit, seed, fields).
+        explainers: what is graded; "all" for every method that model and data allow.
+        metrics: what grades it; "default" or "all".
+        seeds: seeded explainers are run once with each.
+        nulls: broken copies of every explanation that are graded beside it; none to leave them out.
+        chunk: examples that are explained or graded together; at most one chunk is lost when a run is killed.
+        surrogate: data on which the surrogate of robust metrics is fine-tuned, and options of its training.
+    """
+
+    kind: ClassVar[str] = GRADING
+    entry_fields: ClassVar[Mapping[str, str]] = {"explainers": "method", "metrics": "metric"}
+    source_fields: ClassVar[tuple[str, ...]] = ("model", "data", "surrogate")
+    list_fields: ClassVar[tuple[str, ...]] = ("seeds", "nulls")
+
+    name: str = "evaluation"
+    model: Options = field(default_factory=lambda: {"source": "default"})
+    data: Options = field(default_factory=lambda: {"source": "corpus"})
+    explainers: tuple[Entry, ...] | str = ALL
+    metrics: tuple[Entry, ...] | str = DEFAULT
+    seeds: tuple[int, ...] = (0,)
+    nulls: tuple[str, ...] = NULLS
+    chunk: int = 32
+    surrogate: Options = field(default_factory=dict)
+
+    def check(self, where: str = "recipe") -> None:
+        """Refuse what cannot be run."""
+        words = {"explainers": (ALL,), "metrics": (ALL, DEFAULT)}
+        for name, allowed in words.items():
+            value = getattr(self, name)
+            if isinstance(value, str) and value not in allowed:
+                raise FormatError(f"{where}: {name} must be a list or {' or '.join(map(repr, allowed))}, got {value!r}")
+            if not value:
+                raise FormatError(f"{where}: {name} is empty; name at least one")
+        super().check(where)
+        if not self.seeds or not all(type(seed) is int and seed >= 0 for seed in self.seeds):
+            raise FormatError(f"{where}: seeds must be one or more numbers of at least 0, got {list(self.seeds)}")
+        for null in self.nulls:
+            check_choice("null", null, NULLS, where)
+        if type(self.chunk) is not int or self.chunk < 1:
+            raise FormatError(f"{where}: chunk must be a number of at least 1, got {self.chunk!r}")

@@ -1,0 +1,254 @@
+"""From a model, texts and a reference explainer to a learned explainer that follows it, measured on held-out texts."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from didact.attribution.base import ATTRIBUTIONS
+from didact.errors import CapabilityError, InputError, ParameterError
+from didact.protocols import Explainer, Model
+from didact.scale.collect import CHUNK
+from didact.store.parts import Parts
+from didact.trained import disagreement
+from didact.trained.explainer import LearnedExplainer
+from didact.trained.fidelity import agreement_with_reference, top_weight
+from didact.trained.fit import fit
+from didact.trained.fit_types import FitConfig, Fitted
+from didact.trained.labels import LabelConfig, Labels, ReferenceLabels, from_explanations, from_references
+from didact.trained.metadata import ExplainerMetadata
+from didact.trained.presets.base import Reference, TrainingInput
+from didact.trained.shapes.base import SHAPES, Shape, check_shape
+from didact.trained.signals.base import REFERENCE, SIGNALS, Signal, SignalTask
+from didact.trained.split import TextSplit, split_texts
+from didact.types import Explanation, Floats, JsonValue, Level, Scale
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distillation:
+    """What is trained to follow a reference, and how.
+
+    Args:
+        method: the preset, which explanations are named after.
+        shape: a registered name.
+        shape_settings: of the shape, without seed and number of references.
+        signal: a registered name.
+        signal_settings: of the signal.
+        training: settings of ``fit``.
+        default: makes the reference when none is given.
+        choose: the epoch that is kept has the lowest validation "loss", or the highest ``top_weight``.
+        apart: whether several references are told apart; otherwise their average is learned.
+        fresh: draw new labels in every epoch.
+        chunk: texts of a stored part.
+        seed: decides the split and the first weights.
+    """
+
+    method: str
+    shape: str
+    shape_settings: Mapping[str, object]
+    signal: str
+    signal_settings: Mapping[str, object]
+    training: FitConfig
+    default: Callable[[], Explainer]
+    choose: Literal["loss", "top_weight"] = "loss"
+    apart: bool = False
+    fresh: bool = False
+    chunk: int = CHUNK
+    seed: int = 0
+
+
+def distil(given: TrainingInput, recipe: Distillation) -> LearnedExplainer:
+    """Collect labels, train, and measure how well the reference is followed."""
+    check_shape(SHAPES.card(recipe.shape), given.model)
+    _check_signal(recipe.signal, given.model)
+    with tempfile.TemporaryDirectory() as scratch:
+        root = given.folder or Path(scratch)
+        split = split_texts(given.examples, given.validation, given.held_out, seed=recipe.seed, owner=recipe.method)
+        labels = _labels(given, recipe, given.parts or Parts(root / "parts"), split)
+        checkpoints = None if given.folder is None else root / "fit"
+        return _Run(given.model, labels, split, recipe).learn(checkpoints, given.data)
+
+
+def references_of(reference: Reference, default: Callable[[], Explainer]) -> list[Explainer]:
+    """Explainers for what was named or given; the default one for None."""
+    if reference is None:
+        return [default()]
+    several = [reference] if isinstance(reference, str) or not isinstance(reference, Sequence) else list(reference)
+    if not several:
+        raise InputError("no reference was given; name a method, such as 'lime'")
+    return [ATTRIBUTIONS.get(each).configured() if isinstance(each, str) else each for each in several]
+
+
+def _check_signal(name: str, model: Model) -> None:
+    missing = SIGNALS.card(name).needs - model.capabilities - {REFERENCE}
+    if missing:
+        raise CapabilityError(
+            f"{name} needs a model that is {' and '.join(sorted(missing))}, which {model.name} is not"
+        )
+
+
+def _labels(given: TrainingInput, recipe: Distillation, parts: Parts, split: TextSplit) -> ReferenceLabels:
+    explained = given.explained
+    if explained and len(explained) == len(given.examples):
+        if given.reference is not None or recipe.fresh:
+            raise ParameterError("labels were given, so no reference is run; leave out reference and fresh")
+        return from_explanations(explained)
+    references = references_of(given.reference, recipe.default)
+    config = LabelConfig(parts=parts, pools=split.pools, apart=recipe.apart, fresh=recipe.fresh, chunk=recipe.chunk)
+    return from_references(given.model, references, config)
+
+
+class _Run:
+    """One training with what it needs, each computed when first used."""
+
+    def __init__(self, model: Model, labels: ReferenceLabels, split: TextSplit, recipe: Distillation) -> None:
+        self.model = model
+        self.labels = labels
+        self.split = split
+        self.recipe = recipe
+
+    def learn(self, folder: Path | None, data: str) -> LearnedExplainer:
+        """Collect, train, measure."""
+        samples = self.signal.prepare(
+            SignalTask(self.model, self.split.train, self.split.validation, self.labels), self.shape
+        )
+        compared = chain(*self.validation) if self.labels.apart else self.labels.compared(self.validation)
+        scored = _scored(compared)
+        choose_by_weight = self.recipe.choose == "top_weight"
+        fitted = fit(
+            self.shape,
+            self.signal,
+            samples,
+            self.recipe.training,
+            monitor=top_weight(self.signal, samples.validation, scored) if choose_by_weight else None,
+            folder=folder,
+        )
+        about = ExplainerMetadata.of(
+            self.model,
+            method=self.recipe.method,
+            reference=self.labels.name,
+            reference_parameters=self.labels.parameters,
+            level=self.level,
+            scale=self.scale,
+            data=data,
+            data_hash=fitted.data_hash,
+        )
+        explainer = LearnedExplainer(fitted.shape.cpu().finished(), self.signal, about)
+        return LearnedExplainer(explainer.shape, self.signal, self._measured(explainer, fitted))
+
+    @cached_property
+    def train(self) -> Labels:
+        return self.labels.of(self.split.train)
+
+    @cached_property
+    def validation(self) -> Labels:
+        return self.labels.of(self.split.validation)
+
+    @cached_property
+    def held_out(self) -> Labels:
+        return self.labels.of(self.split.held_out)
+
+    @cached_property
+    def signal(self) -> Signal:
+        signed = all(explanation.signed for many in self.train for explanation in many)
+        return SIGNALS.get(self.recipe.signal).suited(signed=signed, **self.recipe.signal_settings)
+
+    @cached_property
+    def shape(self) -> Shape:
+        settings = {"seed": self.recipe.seed, **self.recipe.shape_settings}
+        if self.labels.apart:
+            settings["references"] = self.labels.count
+        units = [explanation.units for explanation in self.train[0]]
+        return SHAPES.get(self.recipe.shape).build(self.model, units, self.signal.outputs, settings)
+
+    @property
+    def level(self) -> Level:
+        levels = {explanation.units.level for many in self.train for explanation in many}
+        if len(levels) > 1:
+            raise InputError("some labels score words and others tokens; give one kind")
+        return levels.pop()
+
+    @property
+    def scale(self) -> Scale:
+        return self.train[0][0].target.scale
+
+    def _measured(self, explainer: LearnedExplainer, fitted: Fitted) -> ExplainerMetadata:
+        """The metadata with scores, cost and the estimate of disagreement."""
+        cost: dict[str, JsonValue] = {
+            "training texts": len(self.split.train),
+            "validation texts": len(self.split.validation),
+            "held-out texts": len(self.split.held_out),
+            "seconds to collect": round(_seconds([*self.train, *self.validation, *self.held_out]), 3),
+            "epochs": len(fitted.history),
+            "seconds to train": round(fitted.seconds, 3),
+        }
+        compared = _scored(self.labels.compared(self.held_out))
+        if not compared:
+            return dataclasses.replace(explainer.about, cost=cost)
+        start = time.perf_counter()
+        fidelity = agreement_with_reference(self._explained(explainer, compared), compared, self.signal)
+        cost |= _speed(time.perf_counter() - start, self.held_out)
+        scores = {name: float(np.nanmean(values)) for name, values in fidelity.items() if not np.isnan(values).all()}
+        estimate = self._estimate(explainer, self.labels.compared(self.validation), compared)
+        if estimate is None:
+            return dataclasses.replace(explainer.about, scores=scores, cost=cost)
+        scores["disagreement and error, spearman"] = estimate.report["rank correlation"]
+        return dataclasses.replace(explainer.about, scores=scores, cost=cost, disagreement=estimate.to_dict())
+
+    def _explained(self, explainer: LearnedExplainer, compared: Sequence[Explanation]) -> list[Explanation]:
+        return explainer.explain(
+            self.model,
+            [explanation.example for explanation in compared],
+            [explanation.target for explanation in compared],
+            predictions=[explanation.prediction for explanation in compared],
+        )
+
+    def _estimate(
+        self, explainer: LearnedExplainer, validation: Sequence[Explanation], held_out: Sequence[Explanation]
+    ) -> disagreement.DisagreementEstimate | None:
+        """Fitted on the validation texts and checked on the held-out ones; None where there are too few."""
+        known = [self._disagreement(explainer, compared) for compared in (validation, held_out)]
+        if any(np.isfinite(errors).sum() < disagreement.FEWEST for _, errors in known):
+            return None
+        (rows, errors), (check_rows, check_errors) = known
+        return disagreement.fit_disagreement(rows, errors, check_rows, check_errors)
+
+    def _disagreement(self, explainer: LearnedExplainer, compared: Sequence[Explanation]) -> tuple[Floats, Floats]:
+        """Features of the texts, and 1 - rank correlation of the learned scores with the reference's."""
+        compared = _scored(compared)
+        if not compared:
+            return np.empty((0, len(disagreement.FEATURES))), np.empty(0)
+        learned = self._explained(explainer, compared)
+        items = self.shape.read_explained(self.model, learned)
+        rows = [disagreement.features(i, one.array, one.prediction) for i, one in zip(items, learned, strict=True)]
+        return np.stack(rows), 1 - agreement_with_reference(learned, compared, self.signal)["spearman"]
+
+
+def _scored(explanations: Sequence[Explanation] | chain[Explanation]) -> list[Explanation]:
+    """Those of texts with units; an empty text has no scores to compare."""
+    return [explanation for explanation in explanations if len(explanation.units)]
+
+
+def _seconds(labels: Labels) -> float:
+    """What computing the labels took, also in an earlier run; what was not measured counts nothing."""
+    return sum(explanation.cost.seconds or 0.0 for many in labels for explanation in many)
+
+
+def _speed(seconds: float, labels: Labels) -> dict[str, float]:
+    """Time per text of the network, given the prediction, and of its references, where they measured theirs."""
+    texts = len(labels[0])
+    speed = {"milliseconds per text": round(1000 * seconds / texts, 3)}
+    known = [one.cost.seconds for many in labels for one in many if one.cost.seconds is not None]
+    if len(known) == texts * len(labels):
+        speed["milliseconds per text of the reference"] = round(1000 * sum(known) / texts, 3)
+        speed["speed-up"] = round(sum(known) / seconds, 1)
+    return speed

@@ -1,0 +1,68 @@
+"""Fallback: texts on which a learned explainer is likely to be wrong are explained by a slow one."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import ClassVar
+
+from didact.errors import ParameterError
+from didact.protocols import Explainer, Model
+from didact.trained.explainer import LearnedExplainer
+from didact.trained.wrapping import WrappedExplainer, added
+from didact.types import Card, Cost, Explanation, JsonValue, Units
+
+
+class FallbackExplainer(WrappedExplainer):
+    """Explains by a learned explainer, and again by a slow one where disagreement with its reference is expected.
+
+    ``method`` of an explanation is the explainer that made it; the expected disagreement stays among its details, and
+    its cost is that of both.
+
+    Args:
+        learned: an explainer with an estimate of its disagreement.
+        slow: explains the doubtful texts; mostly the reference.
+        above: expected disagreement above which a text is explained again; ``learned.disagreement.threshold`` when not
+            given.
+    """
+
+    card: ClassVar[Card] = Card(
+        name="fallback",
+        family="learned",
+        summary="A learned explainer, and a slow one for texts where it is likely to be wrong.",
+        reference="didact",
+        cost="that of the learned explainer; for doubtful texts that of the slow one as well",
+    )
+
+    def __init__(self, learned: LearnedExplainer, slow: Explainer, *, above: float | None = None) -> None:
+        super().__init__(learned)
+        if learned.disagreement is None:
+            raise ParameterError(
+                "a fallback was given, but this explainer has no estimate of its disagreement with its reference; "
+                "train it with held-out texts"
+            )
+        self.slow = slow
+        self.above = learned.disagreement.threshold if above is None else above
+
+    @property
+    def parameters(self) -> dict[str, JsonValue]:
+        """The threshold, and the parameters of both explainers."""
+        own = {f"slow.{name}": value for name, value in self.slow.parameters.items()}
+        return {**super().parameters, "above": self.above, "slow": self.slow.card.name, **own}
+
+    def cost(self, units: Units) -> Cost:
+        """That of a doubtful text, which is the most."""
+        return added(self.learned.cost(units), self.slow.cost(units))
+
+    def revise(self, model: Model, explanations: Sequence[Explanation]) -> list[Explanation]:
+        """Those with an expected disagreement above the threshold made again by the slow explainer, all at once."""
+        doubtful = [n for n, one in enumerate(explanations) if one.details["disagreement"] > self.above]
+        if not doubtful:
+            return list(explanations)
+        first = [explanations[number] for number in doubtful]
+        again = self.slow.explain(model, [one.example for one in first], [one.target for one in first])
+        revised = list(explanations)
+        for number, learned, slow in zip(doubtful, first, again, strict=True):
+            details = {**slow.details, "disagreement": learned.details["disagreement"]}
+            revised[number] = dataclasses.replace(slow, details=details, cost=added(learned.cost, slow.cost))
+        return revised

@@ -1,0 +1,181 @@
+"""The engine: steps are done once, by one process or many, through kills and deadlines; kinds are found by name."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from didact.cli import main
+from didact.errors import UnknownNameError
+from didact.experiments.engine.kinds import RECIPES, read_recipe
+from didact.experiments.engine.run import run_job
+from didact.experiments.engine.steps import RunOptions
+from didact.store import records
+from tests.experiments.engine import toy
+from tests.experiments.engine.toy import ToyJob, ToyRecipe
+
+SRC = Path(__file__).resolve().parents[3] / "src"
+
+
+def calls(out: Path) -> list[int]:
+    path = out / "calls.txt"
+    return sorted(map(int, path.read_text().split())) if path.is_file() else []
+
+
+def squares(out: Path) -> dict[str, float]:
+    return {row.example: row.value for row in records.from_table(records.read(out / "records.parquet"))}
+
+
+def test_a_step_is_done_once(tmp_path: Path) -> None:
+    options = RunOptions(tmp_path)
+    assert run_job(ToyJob(ToyRecipe(numbers=(1, 2)), options)).complete
+    assert run_job(ToyJob(ToyRecipe(numbers=(1, 2, 3)), options)).complete
+    assert calls(tmp_path) == [1, 2, 3]
+    assert squares(tmp_path) == {"1": 1.0, "2": 4.0, "3": 9.0}
+    logged = [json.loads(line)["step"] for line in (tmp_path / "steps.jsonl").read_text().splitlines()]
+    assert logged == ["square/1", "square/2", "sum", "square/3", "sum"]  # the sum of three is another step
+
+
+def test_runs_share_parts(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        run_job(ToyJob(ToyRecipe(), RunOptions(tmp_path / name, tmp_path / "parts")))
+    assert calls(tmp_path / "first") == [1, 2, 3]
+    assert calls(tmp_path / "second") == []
+    assert squares(tmp_path / "second") == squares(tmp_path / "first")
+
+
+def test_a_deadline_ends_the_run_with_what_there_is_and_a_later_one_completes_it(tmp_path: Path) -> None:
+    recipe = ToyRecipe(numbers=tuple(range(50)), pause=0.05)
+    result = run_job(ToyJob(recipe, RunOptions(tmp_path, deadline=time.time() + 0.4)))
+    assert not result.complete
+    assert 0 < result.left < 50
+    assert len(squares(tmp_path)) == 50 - result.left
+    assert run_job(ToyJob(recipe, RunOptions(tmp_path))).complete
+    assert calls(tmp_path) == list(range(50))
+    assert len(squares(tmp_path)) == 50
+
+
+def test_an_unknown_kind_lists_the_known_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert {"grading", "simulability", "distillation"} <= set(RECIPES.names())
+    path = tmp_path / "other.toml"
+    path.write_text('kind = "gradin"\n', encoding="utf-8")
+    with pytest.raises(UnknownNameError, match=r"did you mean grading.*known: distillation, grading, simulability"):
+        read_recipe(path)
+    assert main(["run", str(path)]) == 2
+    assert "unknown kind 'gradin'" in capsys.readouterr().err
+
+
+def test_entries_of_a_recipe_can_be_changed_from_outside(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('[data]\nsource = "corpus"\nlimit = 4\n', encoding="utf-8")
+    _, recipe = read_recipe(path, {"data.limit": 2, "seeds": [1]})
+    assert recipe.to_dict()["data"] == {"source": "corpus", "limit": 2}
+    assert recipe.to_dict()["seeds"] == [1]
+
+
+def didact_run(folder: Path, recipe: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """``didact run`` as a user of the toy package gives it."""
+    package = folder / "site"
+    if not package.is_dir():
+        package.mkdir()
+        toy.install(package)
+    (folder / "mine.toml").write_text(recipe, encoding="utf-8")
+    given = ["run", str(folder / "mine.toml"), "--out", str(folder / "out"), *arguments]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SRC), str(package)]), "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", "didact", *given], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_a_third_partys_kind_runs_from_the_command_line_and_survives_a_killed_worker(tmp_path: Path) -> None:
+    recipe = toy.options_of({"numbers": [1, 2, 3, 4, 5], "killed": 3})
+    first = didact_run(tmp_path, recipe, "--workers", "2")
+    assert first.returncode == 2
+    assert "square/3" in first.stderr
+    assert "killed, or out of memory" in first.stderr
+    assert calls(tmp_path / "out") == [1, 2, 4, 5]  # the others went on
+    second = didact_run(tmp_path, recipe, "--workers", "2")
+    assert second.returncode == 0, second.stderr
+    assert calls(tmp_path / "out") == [1, 2, 3, 4, 5]
+    assert squares(tmp_path / "out") == {str(n): float(n**2) for n in range(1, 6)}
+    assert "square" in second.stdout  # the means of its records
+
+
+def test_a_deadline_holds_for_workers_too(tmp_path: Path) -> None:
+    recipe = toy.options_of({"numbers": list(range(40)), "pause": 0.5})
+    first = didact_run(tmp_path, recipe, "--workers", "2", "--seconds", "6")
+    assert first.returncode == 0, first.stderr
+    assert "time is up" in first.stderr
+    assert len(calls(tmp_path / "out")) < 40
+    second = didact_run(tmp_path, recipe.replace("pause = 0.5", "pause = 0.0"), "--workers", "2")
+    assert second.returncode == 0, second.stderr
+    assert calls(tmp_path / "out") == list(range(40))
+
+
+GRADING = """
+explainers = ["occlusion", { method = "lime", samples = 20 }]
+metrics = ["comprehensiveness", "rationale_auc", "forwards"]
+chunk = 2
+[data]
+source = "corpus"
+limit = 4
+"""
+SIMULABILITY = """
+kind = "simulability"
+explainers = ["gradient_x_input", "gradient_norm"]
+students = ["ridge"]
+controls = ["random"]
+metrics = ["comprehensiveness"]
+sizes = [8]
+subsets = 2
+group = 4
+chunk = 8
+[data]
+source = "corpus"
+limit = 20
+[exam]
+source = "corpus"
+limit = 10
+seed = 1
+"""
+DISTILLATION = """
+kind = "distillation"
+initialisations = 1
+chunk = 4
+references = [{ method = "gradient_x_input", label = "gradient" }]
+[model]
+source = "default"
+[data]
+train = { source = "corpus", limit = 8, seed = 1 }
+validation = { source = "corpus", limit = 4, seed = 2 }
+test = { source = "corpus", limit = 4, seed = 3 }
+[network]
+width = 8
+heads = 2
+blocks = 1
+[training]
+epochs = 1
+"""
+
+
+@pytest.mark.parametrize(
+    "recipe", [GRADING, SIMULABILITY, DISTILLATION], ids=["grading", "simulability", "distillation"]
+)
+def test_two_processes_find_what_one_does(recipe: str, tmp_path: Path) -> None:
+    tables = []
+    for workers in ("1", "2"):
+        folder = tmp_path / workers
+        folder.mkdir()
+        done = didact_run(folder, recipe, "--workers", workers, "--device", "cpu")
+        assert done.returncode == 0, done.stderr
+        table = pq.read_table(folder / "out" / "records.parquet")
+        tables.append([row for row in table.to_pylist() if row["metric"] != "seconds"])
+    assert len(tables[0]) > 10
+    assert repr(tables[0]) == repr(tables[1])

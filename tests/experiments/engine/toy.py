@@ -1,0 +1,102 @@
+"""A third party's kind of recipe in one file: squares of numbers, each a step, then their sum."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import pyarrow as pa
+
+from didact.experiments.engine.kinds import Kind, RecipeCard, register
+from didact.experiments.engine.steps import KeyedStep, RecipeJob, Round, RunOptions
+from didact.experiments.engine.toml import Options, TomlRecipe
+from didact.provenance import content_hash
+from didact.store import records
+from didact.types import Record
+
+
+@dataclass(frozen=True)
+class ToyRecipe(TomlRecipe):
+    """Numbers to square; ``pause`` is the seconds that each takes, ``killed`` a number whose process dies once."""
+
+    kind: ClassVar[str] = "toy"
+    list_fields: ClassVar[tuple[str, ...]] = ("numbers",)
+
+    name: str = "toy"
+    numbers: tuple[int, ...] = (1, 2, 3)
+    pause: float = 0.0
+    killed: int | None = None
+
+    def on_device(self, device: str | None) -> ToyRecipe:
+        return self
+
+
+class ToyJob(RecipeJob):
+    def __init__(self, recipe: ToyRecipe, options: RunOptions) -> None:
+        super().__init__(options)
+        self.recipe = recipe
+
+    @property
+    def name(self) -> str:
+        return self.recipe.name
+
+    def rounds(self) -> Iterator[Round]:
+        yield Round("squares", [self.squaring(number) for number in self.recipe.numbers])
+        keys = [self.squaring(number).key for number in self.recipe.numbers]
+        yield Round("sum", [KeyedStep("sum", content_hash(["sum", keys]), "add")])
+
+    def squaring(self, number: int) -> KeyedStep:
+        return KeyedStep(f"square/{number}", content_hash(["square", number]), "square", (number,))
+
+    def square(self, number: int) -> pa.Table:
+        marker = self.options.out / "died"
+        if number == self.recipe.killed and not marker.exists():
+            marker.touch()
+            os.kill(os.getpid(), 9)
+        time.sleep(self.recipe.pause)
+        with (self.options.out / "calls.txt").open("a") as file:
+            file.write(f"{number}\n")
+        return pa.table({"value": [float(number**2)]})
+
+    def add(self) -> pa.Table:
+        values = [self.parts.read(self.squaring(n).key)["value"][0].as_py() for n in self.recipe.numbers]
+        return pa.table({"value": [sum(values)]})
+
+    def finish(self, *, complete: bool) -> None:
+        done = [n for n in self.recipe.numbers if self.is_done(self.squaring(n))]
+        same = ("toy", "toy", 0, "", "square", "")
+        rows = [
+            Record(*same, str(n), self.parts.read(self.squaring(n).key)["value"][0].as_py(), "", "numbers", "s")
+            for n in done
+        ]
+        (self.options.out / "manifest.json").write_text('{"kind": "toy"}')
+        records.write(self.options.out / "records.parquet", records.to_table(rows))
+
+
+@register(RecipeCard("toy", "Squares of numbers."))
+class Toy(Kind[ToyRecipe]):
+    """The kind itself."""
+
+    recipe = ToyRecipe
+
+    def job(self, recipe: ToyRecipe, options: RunOptions) -> RecipeJob:
+        return ToyJob(recipe, options)
+
+
+def install(folder: Path) -> Path:
+    """Write a package with this kind and its entry point, as pip would; returns the folder to put on the path."""
+    (folder / "toy_kind.py").write_text(Path(__file__).read_text(encoding="utf-8"), encoding="utf-8")
+    info = folder / "toy_kind-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-kind\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[didact.recipes]\ntoy = toy_kind\n")
+    return folder
+
+
+def options_of(table: Options) -> str:
+    """A recipe file of this kind."""
+    return "".join(f"{name} = {value}\n" for name, value in ({"kind": '"toy"'} | dict(table)).items())
