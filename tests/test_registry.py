@@ -77,6 +77,8 @@ def test_parameters_are_checked_in_one_sentence() -> None:
         lime.configured(samples="many")
     with pytest.raises(ParameterError, match="samples of lime must be at least 2, got 1"):
         lime.configured(samples=1)
-    with pytest.raises(ParameterError, match="level of lime must be 'word', 'token', got 'sentence'"):
-        lime.configured(level="sentence")
+    with pytest.raises(ParameterError, match="level of lime must be a str, None, got 3"):
+        lime.configured(level=3)
+    with pytest.raises(ParameterError, match="fit of kernel_shap must be 'smooth', 'linear', got 'cubic'"):
+        ATTRIBUTIONS.get("kernel_shap").configured(fit="cubic")
     assert lime.configured(samples=7, seed=3).parameters["samples"] == 7

@@ -103,7 +103,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Table:
+class SplitTable:
     """The rows of one split.
 
     Attributes:
@@ -126,7 +126,7 @@ class Source:
     """
 
     name: str
-    splits: Mapping[str, Callable[[], Table]]
+    splits: Mapping[str, Callable[[], SplitTable]]
     preset: Preset | None = None
 
     @property
@@ -147,9 +147,9 @@ def _open(source: object) -> Source:
         return Source("datasets", {str(source.split or WHOLE): _table(source, "datasets")})
     if isinstance(source, Dataset):
         rows = [(f"{source.name}, row {number}", example) for number, example in enumerate(source, start=1)]
-        return Source(source.name, {source.split: lambda: Table(rows, {"label": source.labels})})
+        return Source(source.name, {source.split: lambda: SplitTable(rows, {"label": source.labels})})
     if isinstance(source, Sequence):
-        return Source("list", {WHOLE: lambda: Table(_listed(source))})
+        return Source("list", {WHOLE: lambda: SplitTable(_listed(source))})
     raise InputError(
         f"cannot load data from {type(source).__name__}; give a path, the name of a preset, a Hub id, an object of "
         "`datasets`, or a list"
@@ -210,12 +210,12 @@ def _on_hub(address: str, name: str) -> Source:
     return Source(name, _open(hub.load_hub(address)).splits)
 
 
-def _files(paths: Sequence[Path]) -> Callable[[], Table]:
-    return lambda: Table((row for path in paths for row in read_rows(path)), label_names(paths[0]))
+def _files(paths: Sequence[Path]) -> Callable[[], SplitTable]:
+    return lambda: SplitTable((row for path in paths for row in read_rows(path)), label_names(paths[0]))
 
 
-def _table(table: datasets.Dataset, source: str) -> Callable[[], Table]:
-    return lambda: Table(hub.table_rows(table, source), hub.table_labels(table))
+def _table(table: datasets.Dataset, source: str) -> Callable[[], SplitTable]:
+    return lambda: SplitTable(hub.table_rows(table, source), hub.table_labels(table))
 
 
 def _listed(items: Sequence[object]) -> Iterable[Row]:
@@ -244,7 +244,7 @@ def _read(source: Source, split: str, fields: Fields) -> tuple[list[Example], tu
     return reader.read(table.rows, where), labels
 
 
-def _label_names(table: Table, fields: Fields) -> tuple[str, ...]:
+def _label_names(table: SplitTable, fields: Fields) -> tuple[str, ...]:
     chosen = fields.get("label", USUAL["label"])
     columns = () if chosen is None else (chosen,) if isinstance(chosen, str) else chosen
     return next((table.labels[column] for column in columns if column in table.labels), ())

@@ -92,7 +92,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Versus:
+class ReferenceTest:
     """One explainer against a reference.
 
     Attributes:
@@ -131,7 +131,7 @@ def pairwise(
     return Comparison(names, tuple(means.tolist()), p, adjusted, effect, alpha, higher_is_better)
 
 
-def against(values: Mapping[str, ArrayLike], reference: str, *, alpha: float = 0.05) -> dict[str, Versus]:
+def against(values: Mapping[str, ArrayLike], reference: str, *, alpha: float = 0.05) -> dict[str, ReferenceTest]:
     """Test every explainer against the one called ``reference``, such as a random baseline."""
     names, table = _table(values, alpha)
     if reference not in names:
@@ -141,7 +141,7 @@ def against(values: Mapping[str, ArrayLike], reference: str, *, alpha: float = 0
         tests = signed_rank(table[others] - table[names.index(reference)])
     adjusted = holm([test.p for test in tests]).tolist()
     rows = zip((names[place] for place in others), tests, adjusted, strict=True)
-    return {name: Versus(test, p, p < alpha) for name, test, p in rows}
+    return {name: ReferenceTest(test, p, p < alpha) for name, test, p in rows}
 
 
 def _table(values: Mapping[str, ArrayLike], alpha: float) -> tuple[tuple[str, ...], Floats]:

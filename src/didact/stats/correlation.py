@@ -25,7 +25,7 @@ PAIRS = 300
 
 
 @dataclass(frozen=True)
-class RankingAgreement:
+class KendallTau:
     """Kendall's tau-b of two rankings.
 
     Attributes:
@@ -78,7 +78,7 @@ def spearman_matrix(rows: ArrayLike) -> Floats:
     return _cosines(ranks)
 
 
-def tau(first: Mapping[str, float] | Sequence[str], second: Mapping[str, float] | Sequence[str]) -> RankingAgreement:
+def tau(first: Mapping[str, float] | Sequence[str], second: Mapping[str, float] | Sequence[str]) -> KendallTau:
     """Kendall's tau-b between two rankings of the same names.
 
     Args:
@@ -89,9 +89,9 @@ def tau(first: Mapping[str, float] | Sequence[str], second: Mapping[str, float] 
     names = [name for name in left if name in right]
     a, b = _defined([left[name] for name in names], [right[name] for name in names])
     if len(a) < 2 or np.ptp(a) == 0 or np.ptp(b) == 0:
-        return RankingAgreement(float("nan"), float("nan"), len(a))
+        return KendallTau(float("nan"), float("nan"), len(a))
     result = kendalltau(a, b)
-    return RankingAgreement(float(result.statistic), float(result.pvalue), len(a))
+    return KendallTau(float(result.statistic), float(result.pvalue), len(a))
 
 
 def _numbers(ranking: Mapping[str, float] | Sequence[str]) -> Mapping[str, float]:
