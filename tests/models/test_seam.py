@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from didact.attribution.base import ATTRIBUTIONS
 from didact.errors import CapabilityError, ParameterError
-from didact.models.batch import Batch, Inputs
+from didact.models.batch import EncodedBatch, Inputs
 from didact.models.heads.base import Head, HeadCard
 from didact.models.network import NetworkModel
 from didact.models.outputs import labelled
@@ -88,10 +88,10 @@ class LightHead(Head):
         assert isinstance(result, Tensor)
         return result
 
-    def predictions(self, outputs: Tensor, batch: Batch) -> list[Prediction]:
+    def predictions(self, outputs: Tensor, batch: EncodedBatch) -> list[Prediction]:
         return [Prediction(self.labels, tuple(row), tuple(torch.tensor(row).softmax(0))) for row in outputs.tolist()]
 
-    def values(self, outputs: Tensor, targets: Sequence[Target], batch: Batch) -> Tensor:
+    def values(self, outputs: Tensor, targets: Sequence[Target], batch: EncodedBatch) -> Tensor:
         assert batch.places.tolist() == [list(range(GRID * GRID))] * len(outputs)
         return outputs[range(len(targets)), [target.index for target in targets]]
 

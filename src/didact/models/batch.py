@@ -23,7 +23,7 @@ class Encoded(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class EncodedBatch:
     """Rows that go through the network at once.
 
     Attributes:

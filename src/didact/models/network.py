@@ -13,7 +13,7 @@ from didact.errors import CapabilityError, ParameterError
 from didact.meter import count
 from didact.models import precision
 from didact.models.attention_gradients import attention_maps, maps_times_gradient
-from didact.models.batch import Batch, Encoded, Ints
+from didact.models.batch import Encoded, EncodedBatch, Ints
 from didact.models.eval_mode import evaluating, frozen, parameters
 from didact.models.exclusive import exclusive
 from didact.models.gradients import Blends, PointRows, Value, graph_budget, weighted_gradients
@@ -162,7 +162,7 @@ class NetworkModel:
 
         def evaluate(rows: Ints) -> None:
             own = [codes[row] for row in rows]
-            batch = Batch(self.reader.whole(own), own)
+            batch = EncodedBatch(self.reader.whole(own), own)
             outputs = self._outputs(batch).float().cpu()
             made.update(zip(rows.tolist(), self.head.predictions(outputs, batch), strict=True))
 
@@ -290,7 +290,7 @@ class NetworkModel:
 
         def value(owners: Ints, vectors: Tensor) -> Tensor:
             own = [codes[i] for i in owners]
-            batch = Batch(self.reader.embedded(own, vectors), own)
+            batch = EncodedBatch(self.reader.embedded(own, vectors), own)
             return self.head.values(self._outputs(batch), [targets[i] for i in owners], batch)
 
         return PointRows(points, [len(code) for code in codes]), value
@@ -303,7 +303,7 @@ class NetworkModel:
         seen = []
         with evaluating(self.network), torch.inference_mode():
             for code in self._encode(units):
-                batch = Batch(self.reader.whole([code]), [code])
+                batch = EncodedBatch(self.reader.whole([code]), [code])
                 result, layers = attention_maps(
                     self.network, batch.inputs, lambda matrix: self._rows(matrix[0].float(), rows), kind
                 )
@@ -320,9 +320,11 @@ class NetworkModel:
         vectors = self.embed(units)
         with evaluating(self.network), frozen(self.network), torch.enable_grad():
             for code, at, target in zip(self._encode(units), vectors, targets, strict=True):
-                batch = Batch(self.reader.embedded([code], at[None].requires_grad_(True)), [code])
+                batch = EncodedBatch(self.reader.embedded([code], at[None].requires_grad_(True)), [code])
 
-                def value(result: object, batch: Batch = batch, target: Target = target) -> tuple[Tensor, Tensor]:
+                def value(
+                    result: object, batch: EncodedBatch = batch, target: Target = target
+                ) -> tuple[Tensor, Tensor]:
                     outputs = self.head.outputs(result)
                     return outputs, self.head.values(outputs, [target], batch)
 
@@ -344,7 +346,7 @@ class NetworkModel:
         if LAYERED not in self.capabilities:
             raise CapabilityError(f"{type(self.network).__name__} is not one of the encoders that can be taken apart")
         codes = self._encode([units])
-        batch = Batch(self.reader.whole(codes), codes)
+        batch = EncodedBatch(self.reader.whole(codes), codes)
         with evaluating(self.network), torch.inference_mode():
             _, attention = attention_maps(self.network, batch.inputs, lambda matrix: matrix[0].float())
             traced = trace(self.network, batch.inputs, attention)
@@ -354,10 +356,10 @@ class NetworkModel:
     def _encode(self, units: Sequence[Units]) -> list[Encoded]:
         return self.reader.encode([unit.example for unit in units])
 
-    def _outputs(self, batch: Batch) -> Tensor:
+    def _outputs(self, batch: EncodedBatch) -> Tensor:
         return self.head.outputs(self.network(**batch.inputs))
 
-    def _prediction(self, outputs: Tensor, batch: Batch) -> Prediction:
+    def _prediction(self, outputs: Tensor, batch: EncodedBatch) -> Prediction:
         return self.head.predictions(outputs.float().cpu(), batch)[0]
 
     def _rows(self, matrix: Tensor, rows: AttentionRows) -> Tensor:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from didact.errors import ParameterError
-from didact.models.batch import Batch, Encoded, Ints
+from didact.models.batch import Encoded, EncodedBatch, Ints
 from didact.models.readers.base import AnyReader, Columns, Masked
 from didact.ops.masking import Absence, present_tokens, to_front, unique_rows, unit_of_position
 from didact.types import Example, Floats, Keep, Units
@@ -56,11 +56,11 @@ class VariantRows:
         parts = [self._lengths(example) for example in self.examples]
         self.lengths: Ints = np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
 
-    def batch(self, rows: Ints) -> Batch:
+    def batch(self, rows: Ints) -> EncodedBatch:
         """Model inputs for these rows, padded to the first row's length."""
         inputs = {name: self.reader.tensor(column) for name, column in self.columns(rows).items()}
         codes = [self.examples[i].code for i in self.owner[rows]]
-        return Batch(inputs, codes, (lambda: self._places(rows)) if self.operator.removes else None)
+        return EncodedBatch(inputs, codes, (lambda: self._places(rows)) if self.operator.removes else None)
 
     def columns(self, rows: Ints) -> Columns:
         """The same as arrays."""

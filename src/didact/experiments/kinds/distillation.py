@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @register(RecipeCard("distillation", "Slow explainers and the networks that learn to imitate them, graded together."))
-class Distillation(Kind[DistillationRecipe]):
+class DistillationKind(Kind[DistillationRecipe]):
     """Learned explainers beside what they imitate: faithfulness, stability and speed."""
 
     recipe = DistillationRecipe

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @register(RecipeCard("grading", "Explainers graded by metrics on a model and data."))
-class Grading(Kind[GradingRecipe]):
+class GradingKind(Kind[GradingRecipe]):
     """Explainers by metrics, each beside controls and broken copies of its explanations."""
 
     recipe = GradingRecipe

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @register(RecipeCard("simulability", "Explainers graded by how well their explanations teach students."))
-class Simulability(Kind[SimulabilityRecipe]):
+class SimulabilityKind(Kind[SimulabilityRecipe]):
     """Students trained with and without explanations, and tested without."""
 
     recipe = SimulabilityRecipe

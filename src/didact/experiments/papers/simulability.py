@@ -17,7 +17,7 @@ from didact.experiments.report.table import as_markdown
 from didact.experiments.simulability.findings import SimulabilityFindings, find, setting_label
 from didact.experiments.simulability.report import overlap_table
 from didact.render.markup import markdown_table
-from didact.simulation.gains import Gain, RankingAgreement
+from didact.simulation.gains import Gain, SettingAgreement
 from didact.simulation.simulability import NONE
 
 REFERENCE = "Pruthi et al. 2022"
@@ -307,7 +307,7 @@ def _of_students(number: int, run: SimulabilityFindings) -> list[str]:
     return [markdown_table(["here", *map(setting_label, settings), "average rank"], rows), ""]
 
 
-def _with_interval(pair: RankingAgreement) -> str:
+def _with_interval(pair: SettingAgreement) -> str:
     return f"{two_decimals(pair.tau)} [{two_decimals(pair.low)}, {two_decimals(pair.high)}]"
 
 

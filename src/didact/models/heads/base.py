@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 from torch import Tensor
 
 from didact.errors import CapabilityError
-from didact.models.batch import Batch
+from didact.models.batch import EncodedBatch
 from didact.protocols import TargetLike
 from didact.registry import Registry
 from didact.types import AnswerKind, Prediction, Scale, Target
@@ -71,11 +71,11 @@ class Head(ABC):
         """What matters of a network's result, rows first."""
 
     @abstractmethod
-    def predictions(self, outputs: Tensor, batch: Batch) -> list[Prediction]:
+    def predictions(self, outputs: Tensor, batch: EncodedBatch) -> list[Prediction]:
         """One prediction per row."""
 
     @abstractmethod
-    def values(self, outputs: Tensor, targets: Sequence[Target], batch: Batch) -> Tensor:
+    def values(self, outputs: Tensor, targets: Sequence[Target], batch: EncodedBatch) -> Tensor:
         """The explained number per row, differentiable: (rows, ...) -> (rows,)."""
 
     @abstractmethod

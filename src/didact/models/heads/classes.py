@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from didact.models.batch import Batch
+from didact.models.batch import EncodedBatch
 from didact.models.heads.base import HEADS, HasLogits, Head, HeadCard
 from didact.models.outputs import labelled
 from didact.protocols import TargetLike
@@ -57,13 +57,13 @@ class ClassesHead(Head):
         """The logits, (rows, labels)."""
         return cast("HasLogits", result).logits
 
-    def predictions(self, outputs: Tensor, batch: Batch) -> list[Prediction]:
+    def predictions(self, outputs: Tensor, batch: EncodedBatch) -> list[Prediction]:
         """Logits and probabilities of each row."""
         probabilities = outputs.sigmoid() if self.several else outputs.softmax(-1)
         pairs = zip(outputs.tolist(), probabilities.tolist(), strict=True)
         return [Prediction(self.labels, tuple(raw), tuple(share)) for raw, share in pairs]
 
-    def values(self, outputs: Tensor, targets: Sequence[Target], batch: Batch | None = None) -> Tensor:
+    def values(self, outputs: Tensor, targets: Sequence[Target], batch: EncodedBatch | None = None) -> Tensor:
         """The target's logit, log-probability or probability."""
         index = torch.tensor([target.index for target in targets], device=outputs.device)
         rows = torch.arange(len(targets), device=outputs.device)

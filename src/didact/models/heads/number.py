@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from didact.models.batch import Batch
+from didact.models.batch import EncodedBatch
 from didact.models.heads.base import HEADS, HasLogits, Head, HeadCard
 from didact.models.heads.classes import is_regression, label_names
 from didact.models.outputs import labelled
@@ -56,11 +56,11 @@ class NumberHead(Head):
         """The numbers, (rows, outputs)."""
         return cast("HasLogits", result).logits
 
-    def predictions(self, outputs: Tensor, batch: Batch) -> list[Prediction]:
+    def predictions(self, outputs: Tensor, batch: EncodedBatch) -> list[Prediction]:
         """The numbers of each row."""
         return [Prediction(self.labels, tuple(row)) for row in outputs.tolist()]
 
-    def values(self, outputs: Tensor, targets: Sequence[Target], batch: Batch) -> Tensor:
+    def values(self, outputs: Tensor, targets: Sequence[Target], batch: EncodedBatch) -> Tensor:
         """The target's output."""
         index = torch.tensor([target.index for target in targets], device=outputs.device)
         return outputs[torch.arange(len(targets), device=outputs.device), index]
