@@ -141,7 +141,7 @@ def _network(model: TextModel, explainer: LearnedExplainer, texts: Texts, size: 
     """The passes of the explainer's network alone, on batches that are ready."""
     shape, rows = explainer.shape, min(size, explainer._budget.rows)
     units = model.units(texts.examples, explainer.about.level)
-    items = shape.read(units, [one.index for one in texts.predictions], texts.predictions)
+    items = shape.read(None, units, [one.index for one in texts.predictions], texts.predictions)
     batches = [shape.collate(items[start : start + rows]) for start in range(0, TOGETHER, rows)]
 
     def work() -> None:

@@ -358,7 +358,7 @@ def _rates(
         "prediction made": len(one) / _timed(explainer.explain, model, one),
         "prediction known": len(other) / _timed(explainer.explain, model, other, predictions=predictions[1::2]),
     }
-    items = explainer.shape.read(model.units(texts), [known.index for known in predictions], predictions)
+    items = explainer.shape.read(None, model.units(texts), [known.index for known in predictions], predictions)
     explainer._scores(items)
     taken["texts read"] = len(items) / _timed(explainer._scores, items)
     return {name: round(rate, 1) for name, rate in taken.items()}

@@ -268,8 +268,9 @@ class Desk:
             "seed": seed,
         }
         scorer = SHAPES.get("scorer").build(model, [one.units for one in train], task.outputs, network)
-        texts = ([one.example for one in some] for some in (train, validation))
-        samples = task.prepare(signals.SignalTask(model, *texts, from_explanations([*train, *validation])), scorer)
+        shown, held = ([one.example for one in some] for some in (train, validation))
+        given = signals.SignalTask(model, shown, held, from_explanations([*train, *validation]))
+        samples = task.prepare(given, scorer)
         device = {"device": "cpu"} if model.hf.device.type == "cpu" else {}
         training = FitConfig(**{**own["training"], **device, "seed": seed})
         monitor = top_weight(task, samples.validation, validation) if self.study.choose == "top_weight" else None
