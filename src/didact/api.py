@@ -187,7 +187,15 @@ def train(
         dataset = load_data(data)
         examples, name = dataset.examples, trainer.described(dataset)
     with _progress(progress):
-        explainer = trainer.train(preset, _model(model), examples, reference, folder=out, data=name, **settings)
+        explainer = trainer.train(
+            preset,
+            _model(model),
+            examples,
+            reference,
+            folder=out,
+            data=name,
+            **settings,  # type: ignore[arg-type] # checked by the preset
+        )
     if out is not None:
         explainer.save_pretrained(out)
     return explainer

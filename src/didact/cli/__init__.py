@@ -46,7 +46,7 @@ class _Command(argparse.ArgumentParser):
 
     add_arguments: Callable[[argparse.ArgumentParser], None] | None = None
 
-    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override] # as argparse has it
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def] # as argparse has it
         """Add the options, then parse."""
         if self.add_arguments is not None:
             add, self.add_arguments = self.add_arguments, None

@@ -92,8 +92,8 @@ def _add_setting(group: argparse._ArgumentGroup, setting: PresetSetting) -> None
         group.add_argument(option, choices=get_args(kind), help=f"{text} (default: {setting.default})")
     elif kind in (int, float, str):
         shown = "" if setting.default is None else f" (default: {setting.default})"
-        metavar = {int: "N", float: "X", str: "NAME"}[kind]  # type: ignore[index] # one of the three
-        group.add_argument(option, type=kind, metavar=metavar, help=text + shown)  # type: ignore[arg-type] # a class
+        metavar = {int: "N", float: "X", str: "NAME"}[kind]
+        group.add_argument(option, type=kind, metavar=metavar, help=text + shown)
     elif get_origin(kind) is Mapping:
         group.add_argument(option, metavar="NAME=VALUE", action="append", help=f"{text}; may be repeated")
     else:
@@ -128,7 +128,7 @@ def run(options: argparse.Namespace) -> None:
             folder=options.out,
             parts=Parts(options.store) if options.store is not None else None,
             data=name,
-            **settings,
+            **settings,  # type: ignore[arg-type] # checked by the preset
         )
     explainer.save_pretrained(options.out)
     _show(explainer)

@@ -141,7 +141,7 @@ def losses_are_per_document(pairing: Pairing) -> None:
     losses = _losses(pairing, shape, TrainingSamples(samples, (), pairing.samples.shared))
     assert losses.shape == (len(samples),), f"losses have the shape {tuple(losses.shape)} for {len(samples)} documents"
     assert losses.isfinite().all()
-    losses.mean().backward()
+    torch.autograd.backward(losses.mean())
     gradients = [weight.grad for weight in shape.parameters() if weight.requires_grad and weight.grad is not None]
     assert gradients, "no parameter has a gradient"
     assert all(bool(gradient.isfinite().all()) for gradient in gradients)
