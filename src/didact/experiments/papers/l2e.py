@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from didact.errors import FormatError, InputError, ParameterError
 from didact.experiments.distillation import grading
@@ -32,6 +32,27 @@ _NOT_HERE = {
 }
 
 
+TextSource = Mapping[str, object]
+L2ESpeed = TypedDict(
+    "L2ESpeed", {"device": str, "texts at a time": int, "seconds per text": dict[str, float]}, total=False
+)
+
+
+class L2EStudy(TypedDict, total=False):
+    """The model that was explained, and the texts of each split."""
+
+    model: str
+    data: dict[str, TextSource | list[TextSource]]
+
+
+class L2ESummary(TypedDict, total=False):
+    """What summary-*.json holds."""
+
+    study: L2EStudy
+    speed: L2ESpeed
+    facts: dict[str, dict[str, int]]
+
+
 @dataclass(frozen=True, eq=False)
 class Results:
     """What a folder holds, by data set.
@@ -44,7 +65,7 @@ class Results:
 
     folder: Path | None
     grades: Mapping[str, Mapping[str, Mapping[str, Floats]]] = field(default_factory=dict)
-    summaries: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    summaries: Mapping[str, L2ESummary] = field(default_factory=dict)
 
     @cached_property
     def tests(self) -> dict[tuple[str, str, str, str], LearnedVersusReference]:
@@ -208,7 +229,7 @@ def _notes(printed: L2ETable, results: Results) -> list[str]:
     return [line for text in lines for line in (text, "")][:-1]
 
 
-def _source(data: str, summary: Mapping[str, Any]) -> str:
+def _source(data: str, summary: L2ESummary) -> str:
     """The model, how many texts there were, and from how many of them, at most, each reference was learnt."""
     study = summary.get("study", {})
     texts = ", ".join(f"{_limits(given)} {split}" for split, given in study.get("data", {}).items())
@@ -222,7 +243,7 @@ def _source(data: str, summary: Mapping[str, Any]) -> str:
     return f"{data}: {study.get('model', 'model not recorded')}; texts: {texts}{learnt}."
 
 
-def _limits(given: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> str:
+def _limits(given: TextSource | Sequence[TextSource]) -> str:
     sources = [given] if isinstance(given, Mapping) else given
     return " + ".join(str(source.get("limit", "all")) for source in sources)
 
