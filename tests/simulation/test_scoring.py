@@ -1,7 +1,6 @@
 """Scores of answers, worked out by hand."""
 
 import doctest
-import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ import pytest
 
 from didact.errors import InputError, ParameterError
 from didact.simulation import scoring as module
-from didact.simulation.scoring import answer_f1, exact_match, item_scores, pearson, rmse
+from didact.simulation.scoring import answer_f1, exact_match, item_scores
 from didact.students.base import LabelledExample
 from didact.types import Example, Span
 
@@ -69,13 +68,6 @@ def test_classes_and_numbers() -> None:
     assert item_scores("number", np.array([1.0, 1.0]), test, "squared_error").tolist() == [0.25, 4.0]
 
 
-def test_figures_over_all_numbers() -> None:
-    # Deviations (-1, 0, 1) and (-1, 1, 0): 1 / 2. Errors 0, -1 and 1: sqrt(2 / 3).
-    assert pearson([1, 2, 3], [1, 3, 2]) == pytest.approx(0.5)
-    assert rmse([1, 2, 3], [1, 3, 2]) == pytest.approx(math.sqrt(2 / 3))
-    assert math.isnan(pearson([1, 1, 1], [1, 3, 2]))
-
-
 def test_refusals_say_what_is_wrong() -> None:
     test = [LabelledExample(Example("x"), 0)]
     with pytest.raises(ParameterError, match="known: accuracy"):
@@ -84,5 +76,3 @@ def test_refusals_say_what_is_wrong() -> None:
         item_scores("class", np.array([0, 1]), test, "accuracy")
     with pytest.raises(InputError, match="span of the passage"):
         item_scores("span", np.array([[0, 1]]), test, "f1")
-    with pytest.raises(InputError, match="got 2 and 1"):
-        rmse([1, 2], [1])

@@ -24,9 +24,6 @@ from didact.simulation.hints import HintFormat, Link, highest, linked, normalise
 from didact.students.base import Hint
 from didact.types import Example, Explanation, Floats, Prediction, Span, overlaps
 
-NOISE_LEVELS: tuple[float, ...] = tuple(step / 10 for step in range(11))
-"""Probabilities that a marked unit is removed, for a curve of accuracy against noise."""
-
 
 @dataclass(frozen=True, eq=False)
 class ControlInput:

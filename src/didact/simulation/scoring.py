@@ -1,4 +1,4 @@
-"""How near a student's answers come to the teacher's: one number per test item, and two figures over all of them.
+"""How near a student's answers come to the teacher's: one number per test item.
 
 >>> answer_f1("the Eiffel Tower", "Eiffel tower in Paris")  # 2 words in common, of 2 and 4
 0.6666666666666666
@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from didact.errors import InputError, ParameterError
 from didact.registry import unknown
@@ -54,20 +54,6 @@ def item_scores(kind: AnswerKind, answers: NDArray[np.generic], test: Sequence[L
     return (predicted == truth).astype(np.float64) if metric == "accuracy" else np.asarray((predicted - truth) ** 2)
 
 
-def pearson(answers: ArrayLike, truth: ArrayLike) -> float:
-    """Pearson's correlation of numbers with the teacher's; NaN where either list is constant."""
-    predicted, true = _numbers(answers, truth)
-    x, y = predicted - predicted.mean(), true - true.mean()
-    norm = float(np.sqrt((x**2).sum() * (y**2).sum()))
-    return float((x * y).sum() / norm) if norm > 0 else float("nan")
-
-
-def rmse(answers: ArrayLike, truth: ArrayLike) -> float:
-    """Root mean square distance of numbers from the teacher's."""
-    predicted, true = _numbers(answers, truth)
-    return float(np.sqrt(((predicted - true) ** 2).mean()))
-
-
 def answer_f1(answer: str, truth: str) -> float:
     """F1 of the words in common, as SQuAD counts them; of an empty answer, whether both are empty."""
     first, second = _normal(answer).split(), _normal(truth).split()
@@ -103,10 +89,3 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 def _normal(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
-
-
-def _numbers(answers: ArrayLike, truth: ArrayLike) -> tuple[Floats, Floats]:
-    predicted, true = np.asarray(answers, dtype=np.float64).ravel(), np.asarray(truth, dtype=np.float64).ravel()
-    if len(predicted) != len(true) or not len(predicted):
-        raise InputError(f"each item needs an answer and the teacher's number: got {len(predicted)} and {len(true)}")
-    return predicted, true

@@ -61,11 +61,6 @@ class DisagreementEstimate:
         expected: Floats = np.clip(self.mean + standard @ np.array(self.weights), 0.0, _LARGEST)
         return expected
 
-    @property
-    def informed(self) -> bool:
-        """Whether texts differ in expected disagreement at all."""
-        return any(self.weights)
-
     def to_dict(self) -> dict[str, object]:
         """Plain JSON values."""
         return {"features": list(FEATURES), **dataclasses.asdict(self)}

@@ -14,6 +14,7 @@ import torch
 from didact.attribution.base import checked
 from didact.errors import MismatchError, ModelError, ParameterError
 from didact.meter import metered
+from didact.models.device import choose_device
 from didact.models.outputs import resolve_target
 from didact.models.planner import Budget, Ints, run
 from didact.protocols import ExampleLike, Model, TargetLike
@@ -330,7 +331,7 @@ class LearnedExplainer:
         config = serialization.read_config(folder)
         if runtime == "torch":
             shape, signal, about = serialization.rebuilt(config, folder)
-            loaded = cls(shape.to(_device(device)), signal, about, force=force)
+            loaded = cls(shape.to(choose_device(device)), signal, about, force=force)
         else:
             serialization.check_runtime(runtime, device, config, folder)
             with torch.device("meta"):  # for reading alone; nothing is computed with it
@@ -370,15 +371,3 @@ class LearnedExplainer:
             except (HfHubHTTPError, OSError, ValueError) as problem:
                 raise ModelError(f"cannot push to {repo_id!r}: {problem!s:.200}. Check id, login and network") from None
         return str(address)
-
-
-def _device(name: str | None) -> torch.device:
-    if name is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise ParameterError(f"unknown device {name!r}; allowed: 'cpu', 'cuda', 'cuda:0', ...") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ParameterError("device 'cuda' was given, but no CUDA device is available here; use device='cpu'")
-    return device

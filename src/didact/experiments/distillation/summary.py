@@ -19,7 +19,6 @@ from didact.stats.paired import holm, wilcoxon
 from didact.types import Floats
 
 LEARNED = re.compile(r"(?P<kind>l2e\S*) (?P<signal>\w+)\((?P<reference>\w+)\)")
-RANDOM = "random"
 Grades = Mapping[str, Mapping[str, Floats]]
 """Metric -> explainer -> one value per text, NaN where undefined."""
 
@@ -95,12 +94,6 @@ def versus(grades: Grades) -> list[LearnedVersusReference]:
         for (own, theirs), test, after in zip(pairs, tests, adjusted.tolist(), strict=True):
             found.append(_versus(metric, (own, theirs), rows, test.p, after))
     return found
-
-
-def reference_of(explainer: str) -> str | None:
-    """Whom a learned explainer learnt from; None of any other."""
-    matched = LEARNED.fullmatch(explainer)
-    return matched["reference"] if matched else None
 
 
 def _pairs(rows: Mapping[str, Floats]) -> Iterable[tuple[str, str]]:

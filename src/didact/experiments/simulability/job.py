@@ -28,6 +28,7 @@ from didact.experiments.simulability.arms import Arm, arrange
 from didact.experiments.simulability.prepare import SimulabilityExperiment
 from didact.experiments.simulability.records import to_records
 from didact.models import half_precision
+from didact.models.device import choose_device
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
 from didact.protocols import Evidence, Explainer, Metric, Model
@@ -59,7 +60,7 @@ class SimulabilityJob(RecipeJob):
         self.experiment = experiment
         self.recipe = experiment.recipe
         self.used: list[int] = self.recipe.plan().used(len(experiment.pool)).tolist()
-        self.device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
+        self.device = str(choose_device(options.device))
         self.outcomes = OutcomeStore(self.parts, _outcome)
 
     @property

@@ -46,7 +46,6 @@ class MetricVerdict:
         checks: by explainer, then by null.
         controls: mean of each blind control.
         gamed_by: blind controls that are not significantly worse than the best real explainer.
-        not_above_random: real explainers that are not significantly better than random scores.
         sentences: what is wrong with it, worst first; none where nothing is.
     """
 
@@ -55,7 +54,6 @@ class MetricVerdict:
     checks: Mapping[str, Mapping[str, Check]]
     controls: Mapping[str, float]
     gamed_by: tuple[str, ...]
-    not_above_random: tuple[str, ...]
     sentences: tuple[str, ...]
 
     @property
@@ -104,7 +102,7 @@ def _verdict(measured: ResultArrays, column: Column, metric: int) -> MetricVerdi
     weak = tuple(label for label in real if random is not None and random not in column.tests.beats(label))
     means = {label: column.cells[label].mean for label in blind}
     sentences = tuple(_sentences(column, checks, real, gamed, weak))
-    return MetricVerdict(column.metric, tuple(real), checks, means, gamed, weak, sentences)
+    return MetricVerdict(column.metric, tuple(real), checks, means, gamed, sentences)
 
 
 def _checks(measured: ResultArrays, column: Column, metric: int) -> dict[str, dict[str, Check]]:
