@@ -6,17 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TypedDict
+from typing import TypedDict, cast
 
 from didact.errors import FormatError, InputError, ParameterError
 from didact.experiments.distillation import grading
 from didact.experiments.distillation.report import read_summary
-from didact.experiments.distillation.summary import LearnedVersusReference, gather, spread, versus
+from didact.experiments.distillation.summary import Grades, LearnedVersusReference, gather, spread, versus
 from didact.experiments.papers.cells import shown
 from didact.experiments.papers.l2e_published import FIGURES, REFERENCE, SPEED, TABLES, L2ETable
 from didact.render.markup import markdown_table
 from didact.store import records as record_store
-from didact.types import Floats
 
 FOLDERS = ("docs/results/l2e", "runs/l2e")
 """Where results are looked for when no folder is given."""
@@ -46,7 +45,7 @@ class L2EStudy(TypedDict, total=False):
 
 
 class L2ESummary(TypedDict, total=False):
-    """What summary-*.json holds."""
+    """What summary.json of a study holds."""
 
     study: L2EStudy
     speed: L2ESpeed
@@ -64,7 +63,7 @@ class Results:
     """
 
     folder: Path | None
-    grades: Mapping[str, Mapping[str, Mapping[str, Floats]]] = field(default_factory=dict)
+    grades: Mapping[str, Grades] = field(default_factory=dict)
     summaries: Mapping[str, L2ESummary] = field(default_factory=dict)
 
     @cached_property
@@ -255,9 +254,10 @@ def _missing(data: str, results: Results) -> str:
 
 
 def _results(place: Path, runs: Sequence[Path]) -> Results:
-    grades, summaries = {}, {}
+    grades: dict[str, Grades] = {}
+    summaries: dict[str, L2ESummary] = {}
     for run in runs:
-        summary = read_summary(run)
+        summary = cast("L2ESummary", read_summary(run))
         name = str(summary["study"]["name"])
         data = NAMES.get(name, name)
         grades[data] = gather(record_store.read(run / "records.parquet"))
