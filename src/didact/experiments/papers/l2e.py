@@ -40,6 +40,7 @@ L2ESpeed = TypedDict(
 class L2EStudy(TypedDict, total=False):
     """The model that was explained, and the texts of each split."""
 
+    name: str
     model: str
     data: dict[str, TextSource | list[TextSource]]
 
