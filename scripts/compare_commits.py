@@ -12,7 +12,7 @@ Run it after a refactoring: every difference that it prints is either intended o
                   method is called where the model has what it needs; an exception is compared by its type
     grading       recipes/grading/quick.toml of each tree: every record, without those of time and memory
     l2e           ``didact train l2e`` on the embedded model with a fixed seed: every tensor of the saved explainer
-    simulability  recipes/simulability/quick.toml of each tree: every student's score on every exam text, or why the
+    simulability  recipes/simulability/quick.toml of each tree: every student's score on every test text, or why the
                   student was excluded; details of the training such as losses; overlap of the hints; metrics
 
 Two numbers are equal when |a - b| <= tolerance * max(1, |a|, |b|): absolute up to 1, relative above. Texts, labels and

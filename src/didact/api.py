@@ -239,7 +239,7 @@ def import_attributions(
         model: the explained model, anything ``load_model`` takes. With it the prediction is the model's own, and the
             units know their tokens, so that metrics can be computed.
         target: label or index that was explained, where the object does not say or holds several.
-        prediction: what the model said, where neither a model is given nor the object tells (shap and lime do).
+        prediction: the model's, where neither a model is given nor the object holds it (shap's and lime's do).
 
     Returns:
         One explanation, or a list where the object holds several texts. Its method is named after the library, as in

@@ -78,7 +78,7 @@ def simulate(  # noqa: PLR0913 - one call, and every argument but the first has 
     students: Sequence[str | Mapping[str, object]] = (),
     channels: Sequence[str | Mapping[str, object]] = (),
     *,
-    exam: object = None,
+    test: object = None,
     sizes: Sequence[int] = (100,),
     subsets: int = 5,
     share: float = 0.1,
@@ -101,10 +101,10 @@ def simulate(  # noqa: PLR0913 - one call, and every argument but the first has 
         students: names, or tables with "student", "label" and settings; see ``didact list students``. Two cheap kinds
             when not given: ridge and a small bilstm_attention.
         channels: how explanations reach students, likewise, with a "weight"; all that fit when not given.
-        exam: texts to ask about; cut from ``data`` when not given.
+        test: test texts; held out from ``data`` when not given.
         sizes: numbers of texts a student learns from.
         subsets: students of a kind, each with texts of its own; of a round where ``precision`` is given.
-        share: of the words that is told.
+        share: of the words that are marked in a hint.
         controls: whether to teach random, trivial, label-leak and shuffled hints too.
         precision: go on with further students until the gains' 95 % intervals reach so far to each side.
         seed: of texts, students and controls.
@@ -145,7 +145,7 @@ def simulate(  # noqa: PLR0913 - one call, and every argument but the first has 
         recipe["data"] = {"source": data}
     given = {
         "data": None if isinstance(data, str) else load_data(data),
-        "exam": exam if exam is None else load_data(exam),
+        "test": test if test is None else load_data(test),
     }
     with _progress(progress):
         experiment = prepare(SimulabilityRecipe.from_dict(recipe, "simulate"), model=adapter, explainers=made, **given)

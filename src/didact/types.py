@@ -161,7 +161,7 @@ class Example:
         fields: the texts and images, in the order in which regions count them.
         label: the gold answer: a class by its name or number, a number, or a span (a tuple where each of several is
             right).
-        rationale: what people marked; () when they marked nothing, None when nobody was asked. Where several people
+        rationale: what people marked; () when they marked nothing, None when nobody marked it. Where several people
             marked, this is what they agree on (data read by didact: what at least half of them marked).
         id: a name for the example, for records.
         annotators: what each of several people marked; empty when there is only ``rationale``.
@@ -434,7 +434,7 @@ class Cost:
     """What an explanation took.
 
     Attributes:
-        forwards: evaluations of the model asked for (rows, not batches).
+        forwards: evaluations of the model that were requested (rows, not batches).
         backwards: how many of them were differentiated.
         evaluated: forwards really run; fewer when a variant repeats. None when not measured.
         seconds: wall time; examples explained in one call share it equally. None when not measured.
@@ -448,13 +448,13 @@ class Cost:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What explaining is expected to take, told beforehand.
+    """What explaining is expected to take, computed beforehand.
 
     Attributes:
         method: registered name of the explainer.
         examples: how many texts.
         units: how many units they have together.
-        forwards: evaluations that will be asked for; exact, or at most, where the method may stop early.
+        forwards: evaluations that will be requested; exact, or at most, where the method may stop early.
         backwards: how many of them will be differentiated.
         seconds: expected wall time, from timing a few passes; fewer where variants repeat.
         memory: expected peak in bytes: the weights and one batch of activations, rough; methods that keep matrices of

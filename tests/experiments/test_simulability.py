@@ -45,7 +45,7 @@ SMALL: Mapping[str, Any] = {
     "sizes": [8, 16],
     "subsets": 3,
     "data": {"source": "corpus", "limit": 40},
-    "exam": {"source": "corpus", "limit": 30, "seed": 1},
+    "test": {"source": "corpus", "limit": 30, "seed": 1},
     "metrics": ["comprehensiveness"],
     "tables": [5, 6, 10],
 }
@@ -143,7 +143,7 @@ def test_a_run_writes_all_that_a_report_needs(finished: Path) -> None:
     arms = {"gradient_x_input", "human", "random", "trivial", "label_leak", "shuffled_positions"}
     assert set(found.simulation.methods) == arms == set(found.arms)
     assert found.simulation.controls == arms - {"gradient_x_input", "human"}
-    assert found.manifest["exam"]["examples"] == 30
+    assert found.manifest["test"]["examples"] == 30
     assert found.manifest["channels"]["loud"]["weight"] == 3.0
     assert len(found.extras["overlap"]["names"]) == 6
     assert np.allclose(np.diag(np.array(found.extras["overlap"]["matrix"], dtype=float)), 1)
@@ -151,27 +151,27 @@ def test_a_run_writes_all_that_a_report_needs(finished: Path) -> None:
     assert found.arms["human"].bits > 0
 
 
-def test_lessons_are_the_models_answers_and_no_text_of_the_exam_is_taught() -> None:
+def test_lessons_are_the_models_answers_and_no_text_of_the_test_set_is_taught() -> None:
     texts = generate(20, seed=3)
     wrong = tuple(
         Example(one.text, label="positive" if one.label == "negative" else "negative") for one in texts
     )  # gold labels turned round change nothing
-    data, exam = Dataset("list", "all", wrong, ("negative", "positive")), Dataset("list", "exam", wrong[:5])
-    given = prepare.prepare(SimulabilityRecipe.from_dict(SMALL | {"explainers": ["occlusion"]}), data=data, exam=exam)
-    asked = {one.example.fingerprint for one in given.exam}
+    data, test = Dataset("list", "all", wrong, ("negative", "positive")), Dataset("list", "test", wrong[:5])
+    given = prepare.prepare(SimulabilityRecipe.from_dict(SMALL | {"explainers": ["occlusion"]}), data=data, test=test)
+    asked = {one.example.fingerprint for one in given.test}
     assert not asked & {one.example.fingerprint for one in given.pool}
     assert given.model is not None
     said = given.model.predict([one.example for one in given.pool])
     assert [one.answer for one in given.pool] == [one.index for one in said]
 
 
-def test_an_exam_that_is_not_given_is_cut_from_the_data() -> None:
+def test_a_test_set_that_is_not_given_is_cut_from_the_data() -> None:
     data = Dataset("list", "all", tuple({one.text: one for one in generate(60)}.values()), ("negative", "positive"))
     given = prepare.prepare(
-        SimulabilityRecipe.from_dict({k: v for k, v in SMALL.items() if k not in ("data", "exam")}), data=data
+        SimulabilityRecipe.from_dict({k: v for k, v in SMALL.items() if k not in ("data", "test")}), data=data
     )
-    assert len(given.exam) == len(data) // 3
-    assert len(given.pool) + len(given.exam) == len(data)
+    assert len(given.test) == len(data) // 3
+    assert len(given.pool) + len(given.test) == len(data)
 
 
 def test_a_run_that_is_given_again_teaches_nobody(finished: Path, tmp_path: Path) -> None:
@@ -268,11 +268,11 @@ def test_questions_are_taught_with_links(tmp_path: Path) -> None:
             "sizes": [6],
             "subsets": 2,
             "data": {"source": str(tmp_path), "split": "train"},
-            "exam": {"split": "dev"},
+            "test": {"split": "dev"},
         }
     )
     experiment = prepare.prepare(recipe)
-    assert len(experiment.pool) == 12  # two passages are in the exam
+    assert len(experiment.pool) == 12  # two passages are in the test
     found = find(run(experiment, RunOptions(tmp_path / "run", device="cpu")))
     assert found.verdict.metric == "f1"
     assert {one.method for one in found.verdict.gains} == {NONE, "human", "random"}
@@ -427,7 +427,7 @@ def test_a_teacher_of_numbers_is_imitated_by_error_and_correlation(tmp_path: Pat
 
 def test_one_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "run"
-    asked = ["simulate", "--limit", "40", "--exam-limit", "30", "--explainers", "gradient_x_input,gradient_norm"]
+    asked = ["simulate", "--limit", "40", "--test-limit", "30", "--explainers", "gradient_x_input,gradient_norm"]
     asked += ["--students", "tally", "--channels", "words", "--sizes", "8,16", "--subsets", "2", "--out", str(folder)]
     asked += ["--set", "tally.smoothing=2.0", "--weight", "words=2.0"]
     assert main(asked) == 0
@@ -463,7 +463,7 @@ def test_one_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_mistakes_are_told_in_one_line(
     arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    base = ["simulate", "--limit", "40", "--exam-limit", "10", "--explainers", "gradient_norm", "--students", "tally"]
+    base = ["simulate", "--limit", "40", "--test-limit", "10", "--explainers", "gradient_norm", "--students", "tally"]
     base += ["--sizes", "8", "--subsets", "2", "--out", str(tmp_path / "run")]
     assert main([*base, *arguments]) == 2
     told = capsys.readouterr().err

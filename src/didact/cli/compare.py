@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _methods(example: Example, model: Model, options: argparse.Namespace) -> list[Attribution]:
-    """The methods that were asked for, or all that can explain this example."""
+    """The named methods, or all that can explain this example."""
     from didact.api import list_methods, load_explainer
 
     named = options.methods.split(",") if options.methods else [card.name for card in list_methods(model, example)]

@@ -83,5 +83,5 @@ def _print_truth(examples: list[Example], found: list[Explanation]) -> None:
         forwards = fmean(explanation.cost.forwards for explanation in mine)
         seconds = fmean(explanation.cost.seconds or 0.0 for explanation in mine)
         table.add_row(method, f"{area:.2f}", f"{forwards:.0f}", f"{seconds:.2f}")
-    told = f"How well the planted words of {len(examples)} reviews are found (AUC: 0.5 is chance, 1.0 perfect):"
-    Console().print("", told, "", table, "", sep="\n")
+    heading = f"How well the planted words of {len(examples)} reviews are found (AUC: 0.5 is chance, 1.0 perfect):"
+    Console().print("", heading, "", table, "", sep="\n")

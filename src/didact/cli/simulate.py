@@ -47,9 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="at most so many texts to draw training texts from (default: twice the largest size)",
     )
-    group.add_argument("--exam", metavar="DATA", help="test texts (default: held out from --data)")
-    group.add_argument("--exam-split", metavar="SPLIT", help="of the test texts")
-    group.add_argument("--exam-limit", type=int, metavar="N", help="at most so many test texts")
+    group.add_argument("--test", metavar="DATA", help="test texts (default: held out from --data)")
+    group.add_argument("--test-split", metavar="SPLIT", help="of the test texts")
+    group.add_argument("--test-limit", type=int, metavar="N", help="at most so many test texts")
     _add_teaching(parser)
     group = parser.add_argument_group("output")
     group.add_argument("--name", default="simulation", help="of the run (default: simulation)")
@@ -106,12 +106,12 @@ def _recipe(options: argparse.Namespace) -> SimulabilityRecipe:
         "max_length": options.max_length,
         "max_truncated": 1.0 if options.truncate else 0.5,
     }
-    data, exam = _sources(options, sizes)
+    data, test = _sources(options, sizes)
     recipe = {
         "name": options.name,
         "model": _given(model),
         "data": _given(data),
-        "exam": _given(exam) or None,
+        "test": _given(test) or None,
         "explainers": _chosen(options.explainers, "method", settings),
         "students": _chosen(options.students, "student", settings),
         "channels": _chosen(options.channels, "channel", settings),
@@ -135,13 +135,13 @@ def _sources(options: argparse.Namespace, sizes: list[int]) -> tuple[dict[str, o
     from didact.experiments.simulability.prepare import USUAL
 
     split = options.split
-    exam: dict[str, object] = {"source": options.exam, "split": options.exam_split, "limit": options.exam_limit}
-    if split is None and not any(exam.values()) and options.data in USUAL:
-        split, exam["split"] = USUAL[options.data]
-    if any(exam.values()) and exam["source"] is None:
-        exam["source"] = options.data
-        exam["seed"] = 1 if options.data == "corpus" else None
-    return {"source": options.data, "split": split, "limit": options.limit or 2 * max(sizes)}, exam
+    test: dict[str, object] = {"source": options.test, "split": options.test_split, "limit": options.test_limit}
+    if split is None and not any(test.values()) and options.data in USUAL:
+        split, test["split"] = USUAL[options.data]
+    if any(test.values()) and test["source"] is None:
+        test["source"] = options.data
+        test["seed"] = 1 if options.data == "corpus" else None
+    return {"source": options.data, "split": split, "limit": options.limit or 2 * max(sizes)}, test
 
 
 def _given(options: dict[str, object]) -> dict[str, object]:

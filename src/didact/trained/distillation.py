@@ -46,7 +46,7 @@ class Distillation:
         training: settings of ``fit``.
         default: makes the reference when none is given.
         choose: the epoch that is kept has the lowest validation "loss", or the highest ``top_weight``.
-        apart: whether several references are told apart; otherwise their average is learned.
+        apart: whether several references are distinguished; otherwise their average is learned.
         fresh: draw new labels in every epoch.
         chunk: texts of a stored part.
         seed: decides the split and the first weights.

@@ -31,7 +31,7 @@ class ReferenceLabels:
         name: of the reference, or of several joined by "+".
         parameters: of the only reference; empty where there are several.
         count: number of references.
-        apart: whether several references are told apart by the network; otherwise their average is learned.
+        apart: whether several references are distinguished by the network; otherwise their average is learned.
         fresh: examples -> epoch -> explanations drawn for that epoch; None where every epoch has the same.
     """
 
@@ -56,7 +56,7 @@ class LabelConfig:
     Args:
         parts: where explanations are stored.
         pools: all texts in the order they were given: texts share a part of the store whatever the split.
-        apart: whether several references are told apart.
+        apart: whether several references are distinguished.
         fresh: draw new explanations in every epoch, with the reference's seed + epoch.
         chunk: texts of a stored part.
     """

@@ -140,7 +140,7 @@ chunk = 8
 [data]
 source = "corpus"
 limit = 20
-[exam]
+[test]
 source = "corpus"
 limit = 10
 seed = 1

@@ -50,6 +50,9 @@ class TomlRecipe:
     list_fields: ClassVar[tuple[str, ...]] = ()
     """Fields that are lists of plain values, kept as tuples."""
 
+    older_names: ClassVar[Mapping[str, str]] = {}
+    """Name that a field had in recipes of older versions, which are still read -> its name now."""
+
     name: str
     model: Options
 
@@ -64,6 +67,7 @@ class TomlRecipe:
     @classmethod
     def from_dict(cls, data: Options, where: str = "recipe") -> Self:
         """Make a recipe from plain values; ``where`` names their origin in messages."""
+        data = {cls.older_names.get(name, name): value for name, value in data.items()}
         check_names(cls, data, where)
         recipe = cls(**cls.parsed(dict(data), where))
         recipe.check(where)

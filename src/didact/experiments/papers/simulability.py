@@ -43,7 +43,7 @@ class PruthiTable:
         title: what it shows, in our words.
         columns: what each column was measured with.
         rows: method or channel -> a cell per column; empty where the table is a picture.
-        said: what the paper's text says of it.
+        remark: what the paper's text says about it.
         recipe: what measures it here; empty where nothing does.
     """
 
@@ -51,7 +51,7 @@ class PruthiTable:
     title: str
     columns: tuple[PrintedColumn, ...] = ()
     rows: Mapping[str, tuple[Cell, ...]] | None = None
-    said: str = ""
+    remark: str = ""
     recipe: str = ""
 
 
@@ -76,7 +76,7 @@ TABLES: Mapping[int, PruthiTable] = {
         PruthiTable(
             1,
             "Overlap of the top 10 % tokens of different explanations",
-            said="A picture in the paper; its text says that methods disagree considerably.",
+            remark="A picture in the paper; its text says that methods disagree considerably.",
             recipe="overlap",
         ),
         PruthiTable(
@@ -98,14 +98,14 @@ TABLES: Mapping[int, PruthiTable] = {
         PruthiTable(
             5,
             "Simulation accuracy of transformer students with explanations of a film-review classifier",
-            said="A picture in the paper; its text says that attention gains 1.4 to 2.6 points, followed by integrated "
-            "gradients, and that the trivial control does not gain.",
+            remark="A picture in the paper; its text says that attention gains 1.4 to 2.6 points, followed by "
+            "integrated gradients, and that the trivial control does not gain.",
             recipe="imdb",
         ),
         PruthiTable(
             6,
             "Simulation accuracy of BiLSTM students with explanations of a film-review classifier",
-            said="A picture in the paper; its text says that attention gains up to 7 points, and that attention, "
+            remark="A picture in the paper; its text says that attention gains up to 7 points, and that attention, "
             "integrated gradients and layer conductance are effective.",
             recipe="imdb",
         ),
@@ -155,7 +155,7 @@ attention 0.11 0.28
         PruthiTable(
             10,
             "Kendall's τ between rankings of different settings",
-            said="A picture in the paper; its text says: attention against labelling 0.64, between students 0.65 and "
+            remark="A picture in the paper; its text says: attention against labelling 0.64, between students 0.65 and "
             "0.47, over all 0.52, with sufficiency and comprehensiveness 0.39.",
             recipe="imdb",
         ),
@@ -212,7 +212,7 @@ def table(number: int, results: Sequence[SimulabilityFindings]) -> str:
         lines += [_beside(printed, runs), ""]
     for run in runs:
         lines += _measured_alone(number, run)
-    lines += [f"Paper ({REFERENCE}): {printed.said}"] if printed.said else []
+    lines += [f"Paper ({REFERENCE}): {printed.remark}"] if printed.remark else []
     lines += ["", _measured_with(printed, runs)]
     return "\n".join(lines) + "\n"
 

@@ -92,7 +92,7 @@ class SimulabilityJob(RecipeJob):
         (out / "extras.json").write_text(_json(self._extras()), encoding="utf-8")
         simulation = self._simulate(Execution(self.device, memory=self.outcomes, enough=lambda: True))
         if any(len(matrix) for table in simulation.scores.values() for matrix in table.values()):
-            names = example_names(item.example for item in self.experiment.exam)
+            names = example_names(item.example for item in self.experiment.test)
             record_store.write(out / "records.parquet", to_records(simulation, manifest, names))
 
     def explain(self, label: str, start: int) -> None:
@@ -124,7 +124,7 @@ class SimulabilityJob(RecipeJob):
         simulate(
             material,
             {student: self.experiment.students[student]},
-            {channel: self.experiment.ways[channel] for channel in channels},
+            {channel: self.experiment.channels[channel] for channel in channels},
             plan,
             Execution(self.device, self.recipe.together, self.outcomes, enough),
         )
@@ -157,7 +157,7 @@ class SimulabilityJob(RecipeJob):
         experiment = self.experiment
         return SimulabilityData(
             experiment.pool,
-            experiment.exam,
+            experiment.test,
             self.hints,
             controls,
             experiment.task,
@@ -217,7 +217,7 @@ class SimulabilityJob(RecipeJob):
         """
         methods, plan = list(self.hints), self.recipe.plan()
         for student, channels in matching_channels(
-            self.experiment.students, self.experiment.ways, self.experiment.task
+            self.experiment.students, self.experiment.channels, self.experiment.task
         ).items():
             for size in plan.sizes:
                 if plan.precision is not None or self.options.workers == 1:
@@ -243,9 +243,9 @@ class SimulabilityJob(RecipeJob):
         self, student: str, size: int, channels: Sequence[str], methods: Sequence[str], after: frozenset[str]
     ) -> KeyedStep:
         made = self.experiment.students[student]
-        ways = [self.experiment.ways[channel] for channel in channels]
+        used = [self.experiment.channels[channel] for channel in channels]
         plan = dataclasses.replace(self.recipe.plan(), sizes=(size,), group=1)
-        reached = [[way.channel.card.name, way.channel.parameters, way.weight] for way in ways]
+        reached = [[own.channel.card.name, own.channel.parameters, own.weight] for own in used]
         hints = [[vars(arm), self._origins(arm)] for arm in self.arms if arm.label in methods]
         key = content_hash(["teach", self._common, made.card.name, made.parameters, vars(plan), reached, hints])
         name = f"teach/{student}/{size}/{','.join(channels)}/{methods[0]}"
@@ -255,7 +255,7 @@ class SimulabilityJob(RecipeJob):
     def _common(self) -> str:
         """What decides the answers of all students."""
         pool = [[item.example.fingerprint, repr(item.answer)] for item in self.experiment.pool]
-        tested = [item.example.fingerprint for item in self.experiment.exam]
+        tested = [item.example.fingerprint for item in self.experiment.test]
         return content_hash([FORMAT, self.experiment.task, self.experiment.outputs, pool, tested])
 
     def _origins(self, arm: Arm) -> list[object]:
@@ -280,7 +280,9 @@ class SimulabilityJob(RecipeJob):
         return found
 
     def _simulate(self, execution: Execution) -> Simulation:
-        return simulate(self.material, self.experiment.students, self.experiment.ways, self.recipe.plan(), execution)
+        return simulate(
+            self.material, self.experiment.students, self.experiment.channels, self.recipe.plan(), execution
+        )
 
     def _extras(self) -> Plain:
         """What is measured of explanations beside the students."""
@@ -328,8 +330,8 @@ def _manifest(experiment: SimulabilityExperiment, arms: Sequence[Arm], command: 
             for label, one in experiment.students.items()
         },
         "channels": {
-            label: {"channel": way.channel.card.name, "weight": way.weight, "parameters": way.channel.parameters}
-            for label, way in experiment.ways.items()
+            label: {"channel": own.channel.card.name, "weight": own.weight, "parameters": own.channel.parameters}
+            for label, own in experiment.channels.items()
         },
         "plan": vars(recipe.plan()),
         "tables": list(recipe.tables),

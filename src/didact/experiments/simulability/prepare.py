@@ -23,7 +23,7 @@ from didact.students.base import CHANNELS, STUDENTS, Hint, LabelledExample, Stud
 from didact.types import AnswerKind, Example, Span
 
 HUMAN = "human"
-EXAM = 1_000
+HELD_OUT = 1_000
 """Test texts where they are held out from the data: so many, at most a third."""
 
 GENERATED = 300
@@ -44,13 +44,13 @@ class SimulabilityExperiment:
         recipe: what it was made from.
         model: the teacher; None where people are.
         pool: texts to draw training texts from, with the teacher's answers.
-        exam: test texts with the teacher's answers.
+        test: test texts with the teacher's answers.
         task: what is imitated.
         labels: names of the classes; empty for numbers and spans.
         explainers: by label; empty where people explain.
         marked: per text of the pool what people marked, where they explain.
         students: by label.
-        ways: channels by label.
+        channels: channels by label.
         metrics: by label.
         facts: about teacher, pool and test texts, for the manifest.
     """
@@ -58,13 +58,13 @@ class SimulabilityExperiment:
     recipe: SimulabilityRecipe
     model: Model | None
     pool: Sequence[LabelledExample]
-    exam: Sequence[LabelledExample]
+    test: Sequence[LabelledExample]
     task: AnswerKind
     labels: tuple[str, ...]
     explainers: Mapping[str, Explainer]
     marked: Sequence[Hint]
     students: Mapping[str, Student]
-    ways: Mapping[str, WeightedChannel]
+    channels: Mapping[str, WeightedChannel]
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     facts: Options = field(default_factory=dict)
 
@@ -79,7 +79,7 @@ def prepare(
     *,
     model: Model | None = None,
     data: Dataset | None = None,
-    exam: Dataset | None = None,
+    test: Dataset | None = None,
     explainers: Mapping[str, Explainer] | None = None,
 ) -> SimulabilityExperiment:
     """Load what a recipe names, or take what is given instead.
@@ -88,19 +88,19 @@ def prepare(
         recipe: what to do.
         model: a loaded teacher, instead of the recipe's.
         data: loaded data of the pool, instead of the recipe's.
-        exam: loaded test data, instead of the recipe's.
+        test: loaded test data, instead of the recipe's.
         explainers: made ones by label, instead of the recipe's.
     """
     if recipe.task == "span":
         return _of_questions(recipe)
-    pool, tested = texts(recipe, data, exam)
+    pool, tested = texts(recipe, data, test)
     if recipe.teacher == HUMAN:
         return _of_people(recipe, pool, tested)
     teacher = model if model is not None else load_model(**recipe.model)
     made = dict(explainers) if explainers is not None else configured(recipe.explainers)
     for explainer in made.values():
         check_needs(explainer.card, teacher)
-    taught, tested_lessons = (teacher_answers(teacher, some.examples) for some in (pool, tested))
+    taught, test_answers = (teacher_answers(teacher, some.examples) for some in (pool, tested))
     is_number = any(isinstance(one.answer, float) for one in taught)
     task: AnswerKind = "number" if is_number else "class"
     facts = {
@@ -114,7 +114,7 @@ def prepare(
         recipe,
         teacher,
         taught,
-        tested_lessons,
+        test_answers,
         task,
         () if is_number else teacher.labels,
         made,
@@ -126,40 +126,40 @@ def prepare(
 
 
 def texts(
-    recipe: SimulabilityRecipe, data: Dataset | None = None, exam: Dataset | None = None
+    recipe: SimulabilityRecipe, data: Dataset | None = None, test: Dataset | None = None
 ) -> tuple[Dataset, Dataset]:
     """The pool and the test texts; a text that is in both is left out of the pool."""
-    given, tested = dict(recipe.data), dict(recipe.exam)
-    if data is None and not tested and exam is None and given.get("source") in USUAL and "split" not in given:
+    given, tested = dict(recipe.data), dict(recipe.test)
+    if data is None and not tested and test is None and given.get("source") in USUAL and "split" not in given:
         given["split"], split = USUAL[given["source"]]
         tested = {"source": given["source"], "split": split}
     generated = data is None and given.get("source") == CORPUS
-    if generated and exam is None and not tested:
+    if generated and test is None and not tested:
         tested = {"limit": GENERATED, "seed": int(given.get("seed", 0)) + 1}
     if generated:
         given.setdefault("limit", 2 * max(recipe.sizes))
-    if exam is None and tested:
-        exam = load_data(**{"source": given.get("source"), **tested})
-    if exam is None:  # held out from the same data, so its limit counts what is left
+    if test is None and tested:
+        test = load_data(**{"source": given.get("source"), **tested})
+    if test is None:  # held out from the same data, so its limit counts what is left
         limit, seed = given.pop("limit", None), int(given.get("seed", 0))
         whole = data if data is not None else load_data(**given)
         order = shuffled(whole.examples, "exam")
-        first = min(EXAM, len(order) // 3)
-        exam = Dataset(whole.name, f"{whole.split}, held out", tuple(order[:first]), whole.labels)
+        first = min(HELD_OUT, len(order) // 3)
+        test = Dataset(whole.name, f"{whole.split}, held out", tuple(order[:first]), whole.labels)
         rest = sample(order[first:], limit if data is None else None, seed)
         pool = Dataset(whole.name, whole.split, tuple(rest), whole.labels)
     else:
         pool = data if data is not None else load_data(**given)
-    known = {example.fingerprint for example in exam}
+    known = {example.fingerprint for example in test}
     kept = [example for example in pool if example.fingerprint not in known]
-    if not kept or not exam.examples:
+    if not kept or not test.examples:
         raise InputError(
-            f"{pool.name} gives {len(kept)} training texts and {len(exam.examples)} test texts; give more, or test data"
+            f"{pool.name} gives {len(kept)} training texts and {len(test.examples)} test texts; give more, or test data"
         )
-    return Dataset(pool.name, pool.split, tuple(kept), pool.labels), exam
+    return Dataset(pool.name, pool.split, tuple(kept), pool.labels), test
 
 
-def _of_people(recipe: SimulabilityRecipe, pool: Dataset, exam: Dataset) -> SimulabilityExperiment:
+def _of_people(recipe: SimulabilityRecipe, pool: Dataset, test: Dataset) -> SimulabilityExperiment:
     """Gold labels as the answers to imitate, rationales as the explanations."""
     labels = pool.labels
     if not labels:
@@ -168,20 +168,20 @@ def _of_people(recipe: SimulabilityRecipe, pool: Dataset, exam: Dataset) -> Simu
         recipe,
         None,
         [LabelledExample(one, _class(one, labels, pool.name)) for one in pool],
-        [LabelledExample(one, _class(one, labels, exam.name)) for one in exam],
+        [LabelledExample(one, _class(one, labels, test.name)) for one in test],
         "class",
         labels,
         {},
         [marked(one) for one in pool],
         *_students(recipe, "class"),
-        facts={"teacher": {"name": HUMAN, "labels": list(labels)}} | _facts(pool, exam),
+        facts={"teacher": {"name": HUMAN, "labels": list(labels)}} | _facts(pool, test),
     )
 
 
 def _of_questions(recipe: SimulabilityRecipe) -> SimulabilityExperiment:
-    if not recipe.exam:
-        raise InputError("questions need test data of their own: give [exam] with a source or a split")
-    tested = load_questions(**({"source": recipe.data["source"]} | dict(recipe.exam)))
+    if not recipe.test:
+        raise InputError("questions need test data of their own: give [test] with a source or a split")
+    tested = load_questions(**({"source": recipe.data["source"]} | dict(recipe.test)))
     passages = {one.example.text_pair for one in tested}
     pool = [
         one for one in load_questions(**({"linked": True} | dict(recipe.data))) if one.example.text_pair not in passages
@@ -195,16 +195,16 @@ def _of_questions(recipe: SimulabilityRecipe) -> SimulabilityExperiment:
             "split": recipe.data.get("split"),
             "examples": len(pool),
         },
-        "exam": {
+        "test": {
             "name": display_name(str(recipe.data["source"])),
-            "split": recipe.exam.get("split"),
+            "split": recipe.test.get("split"),
             "examples": len(tested),
         },
     }
-    students, ways = _students(recipe, "span")
+    students, channels = _students(recipe, "span")
     hints = [linked(one.example, one.links) for one in pool]
-    taught, exam = ([_answered(one) for one in some] for some in (pool, tested))
-    return SimulabilityExperiment(recipe, None, taught, exam, "span", (), {}, hints, students, ways, facts=facts)
+    taught, test = ([_answered(one) for one in some] for some in (pool, tested))
+    return SimulabilityExperiment(recipe, None, taught, test, "span", (), {}, hints, students, channels, facts=facts)
 
 
 def marked(example: Example) -> Hint:
@@ -236,18 +236,18 @@ def configured(given: Sequence[Entry]) -> dict[str, Explainer]:
 def _students(recipe: SimulabilityRecipe, task: AnswerKind) -> tuple[dict[str, Student], dict[str, WeightedChannel]]:
     """Students by label and the channels that reach any of them."""
     students = {one.label: STUDENTS.get(one.name).configured(**one.settings) for one in recipe.students}
-    ways = {}
+    channels = {}
     for one in recipe.channels or every_channel():
         settings = dict(one.settings)
         weight = settings.pop("weight", 1.0)
         if not isinstance(weight, (int, float)):
             raise ParameterError(f"weight of {one.label} must be a number, got {weight!r}")
-        ways[one.label] = WeightedChannel(CHANNELS.get(one.name).configured(**settings), float(weight))
-    used = {name for names in matching_channels(students, ways, task).values() for name in names}
-    return students, {name: way for name, way in ways.items() if name in used}
+        channels[one.label] = WeightedChannel(CHANNELS.get(one.name).configured(**settings), float(weight))
+    used = {name for names in matching_channels(students, channels, task).values() for name in names}
+    return students, {name: weighted for name, weighted in channels.items() if name in used}
 
 
-def _facts(pool: Dataset, exam: Dataset) -> Plain:
+def _facts(pool: Dataset, test: Dataset) -> Plain:
     return {
         name: {
             "name": display_name(data.name),
@@ -255,5 +255,5 @@ def _facts(pool: Dataset, exam: Dataset) -> Plain:
             "examples": len(data.examples),
             "fingerprint": data.fingerprint,
         }
-        for name, data in (("data", pool), ("exam", exam))
+        for name, data in (("data", pool), ("test", test))
     }

@@ -49,7 +49,7 @@ class SimulabilityRecipe(TomlRecipe):
         model: "source" (anything ``load_model`` reads from a string) and options of ``load_model``.
         data: of the pool: "source" and options of ``load_data``, for questions of ``load_questions``; "limit" counts
             the texts of the pool, and is twice the most taught for generated ones.
-        exam: of the test texts, likewise; held out from ``data`` when not given.
+        test: of the test texts, likewise; held out from ``data`` when not given.
         explainers: whose explanations students are trained with.
         students: kinds of students with their settings.
         channels: how explanations reach students, with settings and a "weight"; all that fit when empty.
@@ -78,7 +78,8 @@ class SimulabilityRecipe(TomlRecipe):
         "channels": "channel",
         "metrics": "metric",
     }
-    source_fields: ClassVar[tuple[str, ...]] = ("model", "data", "exam")
+    source_fields: ClassVar[tuple[str, ...]] = ("model", "data", "test")
+    older_names: ClassVar[Mapping[str, str]] = {"exam": "test"}
     list_fields: ClassVar[tuple[str, ...]] = ("sizes", "noise", "controls", "tables")
 
     name: str = "simulation"
@@ -86,7 +87,7 @@ class SimulabilityRecipe(TomlRecipe):
     task: AnswerKind | None = None
     model: Options = field(default_factory=lambda: {"source": "default"})
     data: Options = field(default_factory=lambda: {"source": "corpus"})
-    exam: Options = field(default_factory=dict)
+    test: Options = field(default_factory=dict)
     explainers: tuple[Entry, ...] = EXPLAINERS
     students: tuple[Entry, ...] = STUDENTS
     channels: tuple[Entry, ...] = ()

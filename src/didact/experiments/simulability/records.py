@@ -41,7 +41,7 @@ def to_records(simulation: Simulation, manifest: Options, names: Sequence[str]) 
     same = {
         "metric": simulation.metric,
         "model": str(manifest.get("teacher", {}).get("fingerprint", "")),
-        "data": str(manifest.get("exam", {}).get("name", "")),
+        "data": str((manifest.get("test") or manifest.get("exam") or {}).get("name", "")),
     }
     tables = [_block(names, values, same | about) for values, about in _blocks(simulation, manifest)]
     return pa.concat_tables(tables) if tables else record_store.to_table([])

@@ -106,7 +106,8 @@ def page(findings: SimulabilityFindings) -> str:
 
 def _lead(findings: SimulabilityFindings) -> str:
     manifest = findings.manifest
-    teacher, data, tests = (manifest.get(key) or {} for key in ("teacher", "data", "exam"))
+    teacher, data = (manifest.get(key) or {} for key in ("teacher", "data"))
+    tests = manifest.get("test") or manifest.get("exam") or {}  # the second is the name that older runs have
     kinds, many = len(manifest.get("students", {})), len(findings.verdict.settings)
     return (
         f"Students of {kinds} {plural(kinds, 'kind', 'kinds')} learn to imitate {teacher.get('name', 'the teacher')} "

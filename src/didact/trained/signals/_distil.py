@@ -56,7 +56,7 @@ class Distil(Signal):
         return TrainingSamples(source, validation)
 
     def samples(self, model: Model, shape: Shape, labels: ReferenceLabels, explained: Labels) -> list[Sample]:
-        """Samples of explained texts, reference by reference where these are told apart; empty texts are left out."""
+        """Samples of explained texts, by reference where these are distinguished; empty texts are left out."""
         many = explained if labels.apart else [labels.compared(explained)]
         made: list[Sample] = []
         for number, explanations in enumerate(many):
