@@ -6,7 +6,7 @@ import pytest
 from torch import Tensor, nn
 
 from didact.errors import CapabilityError
-from didact.testing.learned import CASES, CHECKS, _model, check, fits
+from didact.testing.learned import CASES, CHECKS, case_model, check, fits
 from didact.trained.samples import TrainingBatch
 from didact.trained.shapes.base import SHAPES, Shape, ShapeBatch, check_shape
 from didact.trained.signals.base import SIGNALS, Signal
@@ -43,7 +43,7 @@ def test_one_thing_is_one_file_of_its_name() -> None:
 def test_a_model_that_does_not_offer_what_a_shape_needs_is_refused() -> None:
     assert not fits(EmbeddingProbe.card, Follow.card, "black_box")
     with pytest.raises(CapabilityError, match=r"needs a model that is differentiable, .* work with it: scorer"):
-        check_shape(EmbeddingProbe.card, _model("black_box"))
+        check_shape(EmbeddingProbe.card, case_model("black_box"))
 
 
 # The checks themselves, on planted faults in the toybox's shape and signal.

@@ -92,9 +92,10 @@ def lived_in(model: NetworkModel) -> Iterator[dict[str, object]]:
 def can_blend(model: NetworkModel) -> bool:
     """Whether the reader can mix embeddings with those of something absent; one without a mask token may not."""
     try:
-        return bool(model.reader.absence("blend"))
+        model.reader.absence("blend")
     except ParameterError:
         return False
+    return True
 
 
 def assert_close(model: NetworkModel, actual: Floats, expected: Floats | float) -> None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -87,7 +88,7 @@ def cards_are_complete(model: NetworkModel, examples: Sequence[Example]) -> None
     assert model.levels, "a reader offers at least one level of units"
     assert model.scales, "a head has at least one scale"
     assert set(model.scales) <= set(SCALES), f"scales {model.scales} are none of {SCALES}"
-    assert reader.absence(model.default_absence), "the default absence is not one of the reader's"
+    reader.absence(model.default_absence)  # refused where the default is not one of the reader's
     assert model.inputs == reader.card.name
 
 
@@ -204,8 +205,9 @@ def targets_by_name_and_index(model: NetworkModel, examples: Sequence[Example]) 
 def wrong_targets_are_refused(model: NetworkModel, examples: Sequence[Example]) -> None:
     """A label or an index that the head does not have is refused with those that it has."""
     (prediction,) = model.predict(examples[:1])
-    for given in (NOTHING, len(model.labels), -1):
-        assert_refused(lambda given=given: model.target(given, prediction, model.scales[0]), TargetError, model.labels)
+    wrong: tuple[str | int, ...] = (NOTHING, len(model.labels), -1)
+    for given in wrong:
+        assert_refused(partial(model.target, given, prediction, model.scales[0]), TargetError, model.labels)
 
 
 def embeddings_that_are_shown_are_taken(model: NetworkModel, examples: Sequence[Example]) -> None:
@@ -261,7 +263,7 @@ def blending_is_a_soft_mask(model: NetworkModel, examples: Sequence[Example]) ->
     """The absence "blend" gives the values of soft masks, at both ends and between."""
     units, targets = first_example(model, examples)
     shares = np.linspace(0, 1, 3, dtype=np.float32)[:, None].repeat(len(units[0]), 1)
-    (blended,) = model.score(units, targets, [shares], "blend")  # type: ignore[list-item] # weights for this operator
+    (blended,) = model.score(units, targets, [shares], "blend")  # weights for this operator
     (soft,) = model.soft_score(units, targets, [torch.from_numpy(shares).to(model.reader.device)])
     assert_close(model, soft.detach().double().cpu().numpy(), blended)
 
