@@ -1,4 +1,4 @@
-"""Every registered channel passes every check that applies to it; so do channels and students of third parties."""
+"""Every registered channel passes every check that applies to it; planted faults do not."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,28 +11,23 @@ from torch import Tensor, nn
 from didact.students.base import (
     CHANNELS,
     STUDENTS,
-    AttentionView,
     Batch,
     Channel,
     ChannelCard,
-    Cohort,
     CohortOutput,
     LabelledExample,
-    LossChannel,
-    Student,
-    StudentCard,
     StudentOutcome,
     StudentRun,
     TaskSetup,
 )
-from didact.students.batches import cohort_data
-from didact.students.cohort_training import train_students
-from didact.students.matching import check_setup, reaches, reaching
-from didact.students.optimization import Schedule
-from didact.students.stacked import StackedEmbedding, StackedLinear
-from didact.students.tokenized import WordNumbers, worded
+from didact.students.matching import reaches
 from didact.testing import channels, students
 from didact.types import Example
+from tests.third_party.installed import installed
+
+with installed():
+    from toybox.toy_channel import Mass
+    from toybox.toy_student import Pooled
 
 ROWS = [(channel, name) for channel in CHANNELS.names() for name in channels.applicable(CHANNELS.get(channel)())]
 
@@ -51,22 +46,7 @@ def test_a_channel_is_a_file_of_its_name(channel: str) -> None:
     assert CHANNELS.get(channel).__module__ == f"didact.students.channels.{channel}"
 
 
-# Channels and a student of a third party, with nothing of ours but the base classes.
-
-
-@dataclass(frozen=True, kw_only=True)
-class Mass(LossChannel):
-    """-log of the attention on hinted positions, weighted by the hint."""
-
-    card: ClassVar[ChannelCard] = ChannelCard(
-        "mass", "network", "Asks for attention on hinted words.", "a test", needs=frozenset({"attention_row"})
-    )
-
-    def loss(self, output: CohortOutput, batch: Batch, head: nn.Module | None) -> Tensor:
-        assert output.attention is not None
-        total = batch.hints.sum(-1)
-        share = (batch.hints * output.attention).sum(-1) / total.clamp_min(1e-9)
-        return torch.where(total > 0, -(share + 1e-9).log(), 0.0)
+# A feature prior of a third party; its channel with a loss and its student are in the toybox.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,90 +65,15 @@ class Emphasis(Channel):
         return 2 ** (weight * ratios)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pooled(Student):
-    """Word vectors under attention."""
-
-    card: ClassVar[StudentCard] = StudentCard(
-        "pooled", "network", "Attention over word vectors.", "a test", offers=frozenset({"attention_row", "states"})
-    )
-    epochs: int = 10
-    learning_rate: float = 3e-2
-
-    def train_and_predict(
-        self, pool: Sequence[LabelledExample], runs: Sequence[StudentRun], test: Sequence[Example], setup: TaskSetup
-    ) -> list[StudentOutcome]:
-        check_setup(self, setup)
-        texts = [labelled.example for labelled in pool]
-        words = WordNumbers.of(texts, min_count=1, largest=1000)
-        data = cohort_data(pool, worded(texts, words, 32), worded(test, words, 32), setup)
-        schedule = Schedule(learning_rate=self.learning_rate, batch_size=8, epochs=self.epochs)
-        return train_students(
-            lambda seeds: PooledCohort(seeds, len(words), setup), data, runs, setup, schedule, setup.together or 4
-        )
-
-
-class PooledCohort(Cohort):
-    def __init__(self, seeds: Sequence[int], words: int, setup: TaskSetup) -> None:
-        super().__init__()
-        self.size, self.width, self.kind = len(seeds), 8, setup.kind
-        drawn = [torch.randn(words, 8, generator=torch.Generator().manual_seed(seed)) for seed in seeds]
-        self.vectors = StackedEmbedding(torch.stack(drawn))
-        self.scorer = StackedLinear.drawn(seeds, 8, 1, 0.1)
-        self.output = StackedLinear.drawn(seeds, 8, setup.outputs, 0.1)
-
-    def forward(self, batch: Batch, view: AttentionView | None = None) -> CohortOutput:
-        states = self.vectors(batch.ids.flatten(0, 1)).unflatten(0, batch.ids.shape[:2])
-        scores = self.scorer(states)[..., 0].masked_fill(~batch.mask, -1e9)
-        attention = scores.softmax(-1)
-        answers = self.output((attention[..., None] * states).sum(2))
-        return CohortOutput(answers[..., 0] if self.kind == "number" else answers, states, attention if view else None)
-
-
-@pytest.mark.parametrize(
-    ("channel", "name"),
-    [(channel, name) for channel in (Mass(), Emphasis()) for name in channels.applicable(channel)],
-    ids=lambda value: value if isinstance(value, str) else value.card.name,
-)
-def test_a_third_partys_channel_conforms(channel: Channel, name: str) -> None:
-    channels.check(name, channel)
-
-
-@pytest.mark.parametrize("name", students.applicable(Pooled.card))
-def test_a_third_partys_student_conforms(name: str) -> None:
-    students.check(name, Pooled())
-
-
-def test_it_is_reached_by_our_channels() -> None:
-    assert reaching(Pooled.card) == ["attention", "labelling"]
+@pytest.mark.parametrize("name", channels.applicable(Emphasis()))
+def test_a_third_partys_feature_prior_conforms(name: str) -> None:
+    channels.check(name, Emphasis())
 
 
 @pytest.mark.parametrize("name", students.WITH_HINTS)
-@pytest.mark.parametrize("channel", [*reaching(Pooled.card), "mass"])
-def test_channels_train_it(channel: str, name: str) -> None:
-    students.check(name, Pooled(), Mass() if channel == "mass" else CHANNELS.get(channel)())
-
-
-REACHED = [
-    (student, channel)
-    for student in STUDENTS.names()
-    for channel in (Mass(), Emphasis())
-    if reaches(channel.card, STUDENTS.card(student))
-]
-
-
-def test_its_channels_reach_every_one_of_ours_that_offers_what_they_need() -> None:
-    assert [(student, channel.card.name) for student, channel in REACHED] == [
-        ("bilstm_attention", "mass"),
-        ("ridge", "emphasis"),
-        ("transformer", "mass"),
-    ]
-
-
-@pytest.mark.parametrize("name", students.WITH_HINTS)
-@pytest.mark.parametrize(("student", "channel"), REACHED, ids=lambda v: v if isinstance(v, str) else v.card.name)
-def test_its_channels_train_our_students(student: str, channel: Channel, name: str) -> None:
-    students.check(name, students.small(STUDENTS.get(student)), channel)
+def test_it_trains_our_student_that_takes_priors(name: str) -> None:
+    assert [student for student in STUDENTS.names() if reaches(Emphasis.card, STUDENTS.card(student))] == ["ridge"]
+    students.check(name, students.small(STUDENTS.get("ridge")), Emphasis())
 
 
 # The checks themselves, on planted faults.

@@ -113,9 +113,9 @@ def model_untouched(explainer: Explainer, model: Model) -> None:
     assert isinstance(model, NetworkModel)
     model.network.train()
     model.network.base_model.eval()
-    before = _state(model)
+    before = network_state(model)
     explainer.explain(model, [SAMPLE[0]])
-    assert _state(model) == before
+    assert network_state(model) == before
 
 
 def model_untouched_after_failure(explainer: Explainer, model: Model) -> None:
@@ -132,10 +132,10 @@ def model_untouched_after_failure(explainer: Explainer, model: Model) -> None:
 
     hook = model.network.register_forward_hook(fail)
     model.network.train()
-    before = _state(model)
+    before = network_state(model)
     with pytest.raises(KeyError, match="planted failure"):
         explainer.explain(model, [SAMPLE[0]])
-    assert _state(model) == before
+    assert network_state(model) == before
     hook.remove()
 
 
@@ -286,7 +286,8 @@ class _Narrow:
         return getattr(self._model, name)
 
 
-def _state(model: NetworkModel) -> dict[str, object]:
+def network_state(model: NetworkModel) -> dict[str, object]:
+    """All of a network that explaining may not change: hooks, modes, gradients, attention, place and weights."""
     network = model.network
     hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     return {
@@ -294,8 +295,8 @@ def _state(model: NetworkModel) -> dict[str, object]:
         "training": [module.training for module in network.modules()],
         "grads": [parameter.grad is None for parameter in network.parameters()],
         "requires_grad": [parameter.requires_grad for parameter in network.parameters()],
-        "attention": network.config._attn_implementation,
-        "device": str(network.device),
-        "dtype": str(network.dtype),
+        "attention": getattr(getattr(network, "config", None), "_attn_implementation", None),
+        "device": str(model.reader.device),
+        "dtype": str(model.dtype),
         "weights": [float(parameter.detach().double().sum()) for parameter in network.parameters()],
     }

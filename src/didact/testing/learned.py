@@ -108,7 +108,7 @@ Check = Callable[[Pairing], None]
 
 def offered(case: str) -> frozenset[str]:
     """What a shape or signal may need on a case: the model's capabilities, and a reference."""
-    return _model(case).capabilities | {REFERENCE}
+    return case_model(case).capabilities | {REFERENCE}
 
 
 def fits(shape: ShapeCard, signal: SignalCard, case: str) -> bool:
@@ -253,14 +253,15 @@ CHECKS: Mapping[str, Check] = {
 
 
 @functools.cache
-def _model(case: str) -> Model:
+def case_model(case: str) -> Model:
+    """The explained model of a case."""
     if case == "black_box":
         return load_model(keyword_predict, labels=("negative", "positive"))
     return load_model(tiny_model(case), device="cpu")
 
 
 @functools.cache
-def _texts(case: str) -> tuple[list[Example], list[Explanation]]:
+def case_texts(case: str) -> tuple[list[Example], list[Explanation]]:
     """Texts in which few words decide, and what the toy reference gives for them.
 
     The reference of a network scores words by the same known list, as a random network has no evidence to learn.
@@ -268,21 +269,21 @@ def _texts(case: str) -> tuple[list[Example], list[Explanation]]:
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.permutation(_WORDS)[: rng.integers(4, 10)]) for _ in range(_TRAIN + _APART)]
     examples = [Example(text) for text in dict.fromkeys(texts)]
-    scored = Occlusion().explain(_model("black_box"), examples, ["positive"] * len(examples))
+    scored = Occlusion().explain(case_model("black_box"), examples, ["positive"] * len(examples))
     if case == "black_box":
         return examples, scored
-    model = _model(case)
+    model = case_model(case)
     own = Occlusion().explain(model, examples, ["positive"] * len(examples))
     return examples, [dataclasses.replace(mine, scores=known.scores) for mine, known in zip(own, scored, strict=True)]
 
 
 @functools.cache
 def _pairing(shape: type[Shape], signal: type[Signal], case: str, settings: str) -> Pairing:
-    examples, explained = _texts(case)
+    examples, explained = case_texts(case)
     suited = signal.suited(signed=True)
     cut = len(examples) - _APART
     own = json.loads(settings)
-    return Pairing(_model(case), shape, suited, from_explanations(explained), examples[:cut], examples[cut:], own)
+    return Pairing(case_model(case), shape, suited, from_explanations(explained), examples[:cut], examples[cut:], own)
 
 
 def _agreement(pairing: Pairing, shape: Shape) -> float:

@@ -31,7 +31,7 @@ from didact.models.load import load_model
 from didact.models.network import NetworkModel
 from didact.ops.units import word_spans
 from didact.protocols import Evidence, Model
-from didact.testing.conformance import _state, make_case
+from didact.testing.conformance import make_case, network_state
 from didact.testing.tiny import TEXTS, tiny_model
 from didact.types import Cost, Example, Explanation, Grade, Invariance, Level, MetricCard, Span
 
@@ -184,9 +184,9 @@ def model_untouched(metric: BaseMetric, evidence: Evidence) -> None:
     """Hooks, modes, gradients and weights of the model are as before."""
     model = evidence.model
     assert isinstance(model, NetworkModel)
-    before = _state(model)
+    before = network_state(model)
     metric.measure(evidence)
-    assert _state(model) == before
+    assert network_state(model) == before
 
 
 def missing_needs_are_named(metric: BaseMetric, evidence: Evidence) -> None:

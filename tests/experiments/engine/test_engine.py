@@ -9,7 +9,6 @@ import sys
 import time
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from didact.cli import main
@@ -18,8 +17,10 @@ from didact.experiments.engine.kinds import RECIPES, read_recipe
 from didact.experiments.engine.run import run_job
 from didact.experiments.engine.steps import RunOptions
 from didact.store import records
-from tests.experiments.engine import toy
-from tests.experiments.engine.toy import ToyJob, ToyRecipe
+from tests.third_party.installed import SITE, installed
+
+with installed():
+    from toybox.toy_recipe import ToyJob, ToyRecipe
 
 SRC = Path(__file__).resolve().parents[3] / "src"
 
@@ -82,20 +83,21 @@ def test_entries_of_a_recipe_can_be_changed_from_outside(tmp_path: Path) -> None
 
 def didact_run(folder: Path, recipe: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """``didact run`` as a user of the toy package gives it."""
-    package = folder / "site"
-    if not package.is_dir():
-        package.mkdir()
-        toy.install(package)
     (folder / "mine.toml").write_text(recipe, encoding="utf-8")
     given = ["run", str(folder / "mine.toml"), "--out", str(folder / "out"), *arguments]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SRC), str(package)]), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SRC), str(SITE)]), "OMP_NUM_THREADS": "1"}
     return subprocess.run(
         [sys.executable, "-m", "didact", *given], env=environment, capture_output=True, text=True, check=False
     )
 
 
+def toy_recipe(entries: dict[str, object]) -> str:
+    """A recipe file of the toybox's kind."""
+    return "".join(f"{name} = {value}\n" for name, value in {"kind": '"toy_recipe"', **entries}.items())
+
+
 def test_a_third_partys_kind_runs_from_the_command_line_and_survives_a_killed_worker(tmp_path: Path) -> None:
-    recipe = toy.options_of({"numbers": [1, 2, 3, 4, 5], "killed": 3})
+    recipe = toy_recipe({"numbers": [1, 2, 3, 4, 5], "killed": 3})
     first = didact_run(tmp_path, recipe, "--workers", "2")
     assert first.returncode == 2
     assert "square/3" in first.stderr
@@ -109,7 +111,7 @@ def test_a_third_partys_kind_runs_from_the_command_line_and_survives_a_killed_wo
 
 
 def test_a_deadline_holds_for_workers_too(tmp_path: Path) -> None:
-    recipe = toy.options_of({"numbers": list(range(40)), "pause": 0.5})
+    recipe = toy_recipe({"numbers": list(range(40)), "pause": 0.5})
     first = didact_run(tmp_path, recipe, "--workers", "2", "--seconds", "6")
     assert first.returncode == 0, first.stderr
     assert "time is up" in first.stderr
@@ -117,65 +119,3 @@ def test_a_deadline_holds_for_workers_too(tmp_path: Path) -> None:
     second = didact_run(tmp_path, recipe.replace("pause = 0.5", "pause = 0.0"), "--workers", "2")
     assert second.returncode == 0, second.stderr
     assert calls(tmp_path / "out") == list(range(40))
-
-
-GRADING = """
-explainers = ["occlusion", { method = "lime", samples = 20 }]
-metrics = ["comprehensiveness", "rationale_auc", "forwards"]
-chunk = 2
-[data]
-source = "corpus"
-limit = 4
-"""
-SIMULABILITY = """
-kind = "simulability"
-explainers = ["gradient_x_input", "gradient_norm"]
-students = ["ridge"]
-controls = ["random"]
-metrics = ["comprehensiveness"]
-sizes = [8]
-subsets = 2
-group = 4
-chunk = 8
-[data]
-source = "corpus"
-limit = 20
-[test]
-source = "corpus"
-limit = 10
-seed = 1
-"""
-DISTILLATION = """
-kind = "distillation"
-initialisations = 1
-chunk = 4
-references = [{ method = "gradient_x_input", label = "gradient" }]
-[model]
-source = "default"
-[data]
-train = { source = "corpus", limit = 8, seed = 1 }
-validation = { source = "corpus", limit = 4, seed = 2 }
-test = { source = "corpus", limit = 4, seed = 3 }
-[network]
-width = 8
-heads = 2
-blocks = 1
-[training]
-epochs = 1
-"""
-
-
-@pytest.mark.parametrize(
-    "recipe", [GRADING, SIMULABILITY, DISTILLATION], ids=["grading", "simulability", "distillation"]
-)
-def test_two_processes_find_what_one_does(recipe: str, tmp_path: Path) -> None:
-    tables = []
-    for workers in ("1", "2"):
-        folder = tmp_path / workers
-        folder.mkdir()
-        done = didact_run(folder, recipe, "--workers", workers, "--device", "cpu")
-        assert done.returncode == 0, done.stderr
-        table = pq.read_table(folder / "out" / "records.parquet")
-        tables.append([row for row in table.to_pylist() if row["metric"] != "seconds"])
-    assert len(tables[0]) > 10
-    assert repr(tables[0]) == repr(tables[1])

@@ -58,7 +58,7 @@ class DistillationRecipe(TomlRecipe):
 
     kind: ClassVar[str] = "distillation"
     entry_fields: ClassVar[Mapping[str, str]] = {"references": "method"}
-    list_fields: ClassVar[tuple[str, ...]] = ("signals", "tables", "figures")
+    list_fields: ClassVar[tuple[str, ...]] = ("signals", "tables", "figures", "changes")
 
     name: str
     model: Options

@@ -1,4 +1,4 @@
-"""A third party's kind of recipe in one file: squares of numbers, each a step, then their sum."""
+"""A kind of recipe: squares of numbers, each a step, then their sum."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 import pyarrow as pa
 
 from didact.experiments.engine.kinds import Kind, RecipeCard, register
 from didact.experiments.engine.steps import KeyedStep, RecipeJob, Round, RunOptions
-from didact.experiments.engine.toml import Options, TomlRecipe
+from didact.experiments.engine.toml import TomlRecipe
 from didact.provenance import content_hash
 from didact.store import records
 from didact.types import Record
@@ -23,7 +22,7 @@ from didact.types import Record
 class ToyRecipe(TomlRecipe):
     """Numbers to square; ``pause`` is the seconds that each takes, ``killed`` a number whose process dies once."""
 
-    kind: ClassVar[str] = "toy"
+    kind: ClassVar[str] = "toy_recipe"
     list_fields: ClassVar[tuple[str, ...]] = ("numbers",)
 
     name: str = "toy"
@@ -36,6 +35,8 @@ class ToyRecipe(TomlRecipe):
 
 
 class ToyJob(RecipeJob):
+    """Keeps a line in calls.txt for each number that it squares."""
+
     def __init__(self, recipe: ToyRecipe, options: RunOptions) -> None:
         super().__init__(options)
         self.recipe = recipe
@@ -68,16 +69,16 @@ class ToyJob(RecipeJob):
 
     def finish(self, *, complete: bool) -> None:
         done = [n for n in self.recipe.numbers if self.is_done(self.squaring(n))]
-        same = ("toy", "toy", 0, "", "square", "")
+        same, settings = ("toy", "toy", 0, "", "square", ""), content_hash(["square"])
         rows = [
-            Record(*same, str(n), self.parts.read(self.squaring(n).key)["value"][0].as_py(), "", "numbers", "s")
+            Record(*same, str(n), self.parts.read(self.squaring(n).key)["value"][0].as_py(), "", "numbers", settings)
             for n in done
         ]
-        (self.options.out / "manifest.json").write_text('{"kind": "toy"}')
+        (self.options.out / "manifest.json").write_text('{"kind": "toy_recipe"}')
         records.write(self.options.out / "records.parquet", records.to_table(rows))
 
 
-@register(RecipeCard("toy", "Squares of numbers."))
+@register(RecipeCard("toy_recipe", "Squares of numbers."))
 class Toy(Kind[ToyRecipe]):
     """The kind itself."""
 
@@ -85,18 +86,3 @@ class Toy(Kind[ToyRecipe]):
 
     def job(self, recipe: ToyRecipe, options: RunOptions) -> RecipeJob:
         return ToyJob(recipe, options)
-
-
-def install(folder: Path) -> Path:
-    """Write a package with this kind and its entry point, as pip would; returns the folder to put on the path."""
-    (folder / "toy_kind.py").write_text(Path(__file__).read_text(encoding="utf-8"), encoding="utf-8")
-    info = folder / "toy_kind-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-kind\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[didact.recipes]\ntoy = toy_kind\n")
-    return folder
-
-
-def options_of(table: Options) -> str:
-    """A recipe file of this kind."""
-    return "".join(f"{name} = {value}\n" for name, value in ({"kind": '"toy"'} | dict(table)).items())
