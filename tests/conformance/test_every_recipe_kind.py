@@ -38,7 +38,7 @@ subsets = 2
 group = 4
 chunk = 8
 data = { source = "corpus", limit = 20 }
-exam = { source = "corpus", limit = 10, seed = 1 }
+test = { source = "corpus", limit = 10, seed = 1 }
 """,
     "distillation": """
 initialisations = 1

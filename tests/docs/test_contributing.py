@@ -11,7 +11,8 @@ from tests.third_party.installed import REGISTRIES
 
 REPO = Path(__file__).resolve().parents[2]
 ROW = re.compile(
-    r"^\| (\w+)(?: of recipe)? \| `(src/didact/\S+)` \| `(didact[\w.]+)` \| `(didact\.\w+)` \| `(didact\.testing\.\w+)` \|$"
+    r"^\| (\w+)(?: of recipe)? \| `(src/didact/\S+)` \| `(didact[\w.]+)` "
+    r"\| `(didact\.\w+)` \| `(didact\.testing\.\w+)` \|$"
 )
 ROWS = [
     match.groups() for line in (REPO / "CONTRIBUTING.md").read_text("utf-8").splitlines() if (match := ROW.match(line))

@@ -211,7 +211,7 @@ metrics = ["toy_metric"]
 sizes = [8]
 subsets = 2
 data = { source = "corpus", limit = 20 }
-exam = { source = "corpus", limit = 10, seed = 1 }
+test = { source = "corpus", limit = 10, seed = 1 }
 """
 
 
