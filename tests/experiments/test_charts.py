@@ -8,7 +8,8 @@ import pytest
 
 from didact.experiments.report import charts
 from didact.experiments.report.charts import Bar, Caption, Point, Series
-from didact.render.colour import DARK, LIGHT, contrast
+from didact.render.colour import DARK, LIGHT
+from tests.render.contrast import contrast
 
 CAPTION = Caption("key", "Title <b>", "What & why", "x", "y")
 NASTY = "<script>alert('x')</script> & \"quotes\""

@@ -77,7 +77,7 @@ def test_students_become_records(tmp_path: Path) -> None:
     assert found.settings == [Setting("ridge", "attention", 8), setting]
     assert found.methods == ["lime", "random"]
     assert found.controls == {"random"}
-    assert found.troubles == (Failure(setting, "lime", 1, "diverged"),)
+    assert found.failures == (Failure(setting, "lime", 1, "diverged"),)
     assert found.scores[setting][NONE].tolist() == [[0.0, 1.0, 0.0], [0.0, 1.0, 1.0]]
     assert np.isnan(found.scores[setting]["lime"][1]).all()
     rows = record_store.from_table(record_store.read(folder / "records.parquet"))

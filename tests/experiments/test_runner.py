@@ -20,7 +20,7 @@ from didact.experiments.engine.steps import RunOptions
 from didact.experiments.grading.job import GradingJob
 from didact.experiments.grading.prepare import GradingExperiment, prepare
 from didact.experiments.grading.recipe import GradingRecipe
-from didact.experiments.report import write_report
+from didact.experiments.grading.report import write_report
 from didact.meter import metered
 from didact.models.load import load_model
 from didact.store import explanations as explanation_store

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from didact.data.corpus import generate
-from didact.errors import CapabilityError, InputError, ModelError
+from didact.errors import CapabilityError, InputError, ParameterError
 from didact.progress import listening
 from didact.students.base import (
     CHANNELS,
@@ -312,5 +312,5 @@ def test_setups_that_a_student_cannot_serve_are_refused(folders: dict[str, str])
             TEST,
             setup(kind="class"),
         )
-    with pytest.raises(ModelError, match="unknown device 'tpu'"):
+    with pytest.raises(ParameterError, match="unknown device 'tpu'"):
         learner.train_and_predict(POOL, [run(0)], TEST, TaskSetup(device="tpu"))
