@@ -1,10 +1,13 @@
-"""For people who write methods and models: tiny models built in code, and the checks every explainer must pass.
+"""For people who add to didact: tiny models built in code, and the checks that every registered thing must pass.
 
-A third party's test file needs three lines::
+A module per family: ``conformance`` (methods), ``metrics``, ``models`` (readers and heads), ``students``, ``channels``,
+``learned`` (shapes and signals), ``presets``, ``recipes``. A third party's test file needs a few lines::
 
     import pytest
-    from didact.testing.conformance import CHECKS, check
+    from didact.testing.conformance import CASES, applicable, check
 
-    @pytest.mark.parametrize("name", CHECKS)
-    def test_my_method(name): check(name, MyMethod())
+    ROWS = [(case, name) for case in CASES for name in applicable(MyMethod.card, case)]
+
+    @pytest.mark.parametrize(("case", "name"), ROWS)
+    def test_my_method(case, name): check(name, MyMethod(), case)
 """
