@@ -15,6 +15,7 @@ from didact.experiments.distillation.networks import Network
 from didact.experiments.distillation.recipe import DistillationRecipe
 from didact.experiments.distillation.records import manifest_of, settings_hash
 from didact.experiments.distillation.summary import LEARNED
+from didact.experiments.engine.objects import read_object
 from didact.experiments.engine.toml import GRADING, Options, Plain
 from didact.experiments.simulability.records import to_records
 from didact.simulation.simulability import NONE, Failure, Setting, Simulation
@@ -239,12 +240,4 @@ def _copy(folder: Path, target: Path, leave: str = "") -> None:
 
 
 def _json(path: Path) -> Plain:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise FormatError(f"{path} is missing, and the folder cannot be converted without it; run again") from None
-    except ValueError as problem:
-        raise FormatError(f"{path} is not JSON ({problem}); run again") from None
-    if not isinstance(content, dict):
-        raise FormatError(f"{path} holds a {type(content).__name__} instead of an object; run again")
-    return content
+    return read_object(path, f"{path} is missing, and the folder cannot be converted without it; run again")

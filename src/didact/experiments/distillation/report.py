@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from didact.errors import FormatError, InputError
 from didact.experiments.distillation.recipe import READINGS, SIGNALS, learned_label
+from didact.experiments.engine.objects import read_object
 from didact.experiments.engine.toml import Options, Plain
 
 ALPHA = 0.05
@@ -34,16 +33,8 @@ def write(folder: Path) -> Path:
 
 def read_summary(folder: Path) -> Plain:
     """The summary of a finished study."""
-    path = folder / "summary.json"
-    try:
-        summary = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{folder} is not finished: summary.json is missing; give the same command again") from None
-    except ValueError as problem:
-        raise FormatError(f"{path} is not JSON: {problem}") from None
-    if not isinstance(summary, dict):
-        raise FormatError(f"{path} holds a {type(summary).__name__} instead of an object")
-    return summary
+    missing = f"{folder} is not finished: summary.json is missing; give the same command again"
+    return read_object(folder / "summary.json", missing)
 
 
 def markdown(summary: Options) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from didact.errors import FormatError, InputError
+from didact.experiments.engine.objects import read_object
 from didact.experiments.engine.toml import Options
 from didact.experiments.report.formatting import listed, plural, two_decimals
 from didact.experiments.simulability.arms import Arm
@@ -242,13 +242,8 @@ def setting_label(setting: Setting) -> str:
 def find(folder: Path | str) -> SimulabilityFindings:
     """Read a finished run."""
     place = Path(folder)
-    try:
-        manifest = json.loads((place / "manifest.json").read_text(encoding="utf-8"))
-        extras = json.loads((place / "extras.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{place} is no run of didact simulate: manifest.json or extras.json is missing") from None
-    except json.JSONDecodeError as problem:
-        raise FormatError(f"{place}/manifest.json is not JSON ({problem}); run again") from None
+    missing = f"{place} is no run of didact simulate: manifest.json or extras.json is missing"
+    manifest, extras = (read_object(place / name, missing) for name in ("manifest.json", "extras.json"))
     if manifest.get("kind") != KIND:
         raise FormatError(f"{place} is a run of another kind; didact report shows it")
     if not (place / "records.parquet").is_file():

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TypedDict
+from typing import TypedDict, cast
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from didact.errors import FormatError, InputError
+from didact.experiments.engine.objects import read_object
 from didact.experiments.grading.summary import ExplainerInfo, MetricInfo, ResultArrays, gather
 from didact.store import explanations, records
 from didact.types import Example, Explanation
@@ -194,13 +194,7 @@ def _check(folder: Path) -> None:
 
 
 def _manifest(path: Path) -> GradingManifest:
-    try:
-        manifest: GradingManifest = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as problem:
-        raise FormatError(f"{path} is not JSON: {problem}; run the recipe again") from None
-    if not isinstance(manifest, dict):
-        raise FormatError(f"{path} holds a {type(manifest).__name__} instead of an object; run the recipe again")
-    return manifest
+    return cast("GradingManifest", read_object(path, f"{path} is missing; run the recipe again"))
 
 
 def _explanations(path: Path) -> pa.Table | None:
