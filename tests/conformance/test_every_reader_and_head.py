@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from didact.errors import ParameterError
-from didact.models.batch import Batch, Inputs
+from didact.models.batch import EncodedBatch, Inputs
 from didact.models.compose import compose
 from didact.models.encoding import Encoding
 from didact.models.heads.base import HEADS, Head
@@ -148,14 +148,14 @@ class Anonymous(TextReader):
 class Doubled(ClassesHead):
     """Explains twice the logit."""
 
-    def values(self, outputs: Tensor, targets: Sequence[Target], batch: Batch | None = None) -> Tensor:
+    def values(self, outputs: Tensor, targets: Sequence[Target], batch: EncodedBatch | None = None) -> Tensor:
         return 2 * super().values(outputs, targets, batch)
 
 
 class Detached(ClassesHead):
     """Half of the explained number has no gradient."""
 
-    def values(self, outputs: Tensor, targets: Sequence[Target], batch: Batch | None = None) -> Tensor:
+    def values(self, outputs: Tensor, targets: Sequence[Target], batch: EncodedBatch | None = None) -> Tensor:
         value = super().values(outputs, targets, batch)
         return value / 2 + value.detach() / 2
 
@@ -170,7 +170,7 @@ class Agreeable(ClassesHead):
 class Nameless(ClassesHead):
     """Predicts without the probabilities that classes have."""
 
-    def predictions(self, outputs: Tensor, batch: Batch) -> list[Prediction]:
+    def predictions(self, outputs: Tensor, batch: EncodedBatch) -> list[Prediction]:
         return [Prediction(self.labels, tuple(row)) for row in outputs.tolist()]
 
 
