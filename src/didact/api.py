@@ -80,8 +80,8 @@ def explain(
     examples: list[ExampleLike] = list(given) if several else [given]  # type: ignore[arg-type,list-item]
     notebook.install()
     with _progress(progress):
-        found = explainer.explain(adapter, examples, [target] * len(examples))
-    return found if several else found[0]
+        explanations = explainer.explain(adapter, examples, [target] * len(examples))
+    return explanations if several else explanations[0]
 
 
 def compare(
@@ -139,13 +139,13 @@ def estimates(examples: Sequence[ExampleLike], model: Model, explainers: Sequenc
     given = [Example.of(example) for example in examples]
     words = model.units(given)
     pace = forecast.measure(model, max(words, key=lambda units: sum(len(p) for p in units.positions)))
-    found = []
+    forecasts = []
     for explainer in explainers:
         check_needs(explainer.card, model)
         level: Level | None = getattr(explainer, "level", None)
         units = words if level == "word" else model.units(given, level)
-        found.append(forecast.estimate(model, units, explainer, pace))
-    return found
+        forecasts.append(forecast.estimate(model, units, explainer, pace))
+    return forecasts
 
 
 def train(
@@ -245,11 +245,11 @@ def import_attributions(
         One explanation, or a list where the object holds several texts. Its method is named after the library, as in
         "shap:partition".
     """
-    found = attribution_imports.read(obj, text, target)
+    imported = attribution_imports.read(obj, text, target)
     adapter = None if model is None else _model(model)
-    several = found if isinstance(found, list) else [found]
+    several = imported if isinstance(imported, list) else [imported]
     made = [_adopted(one, adapter, target, prediction) for one in several]
-    return made if isinstance(found, list) else made[0]
+    return made if isinstance(imported, list) else made[0]
 
 
 def show(explanations: Explanation | Sequence[Explanation]) -> None:
@@ -272,20 +272,20 @@ def save(explanations: Explanation | Sequence[Explanation], path: str | Path) ->
 
 
 def _adopted(
-    found: attribution_imports.Outside, model: Model | None, target: str | int | None, given: Prediction | None
+    imported: attribution_imports.Outside, model: Model | None, target: str | int | None, given: Prediction | None
 ) -> Explanation:
     """Tie outside attributions to a prediction and a target."""
-    example = found.units.example
-    prediction = given or (found.prediction if model is None else model.predict([example])[0])
+    example = imported.units.example
+    prediction = given or (imported.prediction if model is None else model.predict([example])[0])
     if prediction is None:
         raise InputError(
-            f"{found.method} does not say what the model predicted; give the model, or prediction=Prediction(...)"
+            f"{imported.method} does not say what the model predicted; give the model, or prediction=Prediction(...)"
         )
-    label = found.target if target is None else target
+    label = imported.target if target is None else target
     if model is None:
-        return found.explanation(attribution_imports.resolve(label, prediction, found.scale), prediction)
-    scale = found.scale if found.scale in model.scales else None
-    placed = dataclasses.replace(found, units=_placed(found.units, model))
+        return imported.explanation(attribution_imports.resolve(label, prediction, imported.scale), prediction)
+    scale = imported.scale if imported.scale in model.scales else None
+    placed = dataclasses.replace(imported, units=_placed(imported.units, model))
     return placed.explanation(resolve_target(model, label, prediction, scale), prediction)
 
 

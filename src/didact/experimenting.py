@@ -45,8 +45,8 @@ def evaluate(  # noqa: PLR0913 - one call, and every argument but the first has 
 
     Example:
         >>> import didact
-        >>> found = didact.evaluate("corpus", methods=["lime", "occlusion"], limit=20)  # doctest: +SKIP
-        >>> print(found.answers[0])  # doctest: +SKIP
+        >>> result = didact.evaluate("corpus", methods=["lime", "occlusion"], limit=20)  # doctest: +SKIP
+        >>> print(result.answers[0])  # doctest: +SKIP
     """
     from didact.data.load import load_data
     from didact.experiments.engine.run import run_job
@@ -91,7 +91,7 @@ def simulate(  # noqa: PLR0913 - one call, and every argument but the first has 
     """Grade explainers by teaching: what do their explanations add to students who learn to imitate the model?
 
     Students see explanations only while they learn. Each kind is taught without them, with those of every explainer,
-    and with controls that explain nothing, on the same texts. What an earlier call into the same folder found is not
+    and with controls that explain nothing, on the same texts. What an earlier call into the same folder computed is not
     done again.
 
     Args:
@@ -113,8 +113,8 @@ def simulate(  # noqa: PLR0913 - one call, and every argument but the first has 
 
     Example:
         >>> import didact
-        >>> found = didact.simulate("corpus", explainers=["lime", "attention"], students=["ridge"])  # doctest: +SKIP
-        >>> print(found.answers[0])  # doctest: +SKIP
+        >>> result = didact.simulate("corpus", explainers=["lime", "attention"], students=["ridge"])  # doctest: +SKIP
+        >>> print(result.answers[0])  # doctest: +SKIP
     """
     from didact.data.load import load_data
     from didact.experiments.engine.run import run_job

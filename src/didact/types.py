@@ -73,8 +73,8 @@ def overlap_matrix(ones: Sequence[Region], others: Sequence[Region]) -> Bools:
     """``overlaps`` for all pairs of two lists: (ones, others)."""
     a, b = _bounds(ones)[:, None], _bounds(others)[None]
     crossing = (a[..., 1::2] < b[..., 2::2]) & (b[..., 1::2] < a[..., 2::2])  # on either axis
-    found: Bools = (a[..., 0] == b[..., 0]) & crossing.all(-1)
-    return found
+    shared: Bools = (a[..., 0] == b[..., 0]) & crossing.all(-1)
+    return shared
 
 
 def overlapping(regions: Sequence[Region], marked: Sequence[Region]) -> Bools:
@@ -259,10 +259,10 @@ class Example:
         )
 
     def _text(self, number: int) -> str:
-        found = self.fields[number]
-        if not isinstance(found, str):
+        text = self.fields[number]
+        if not isinstance(text, str):
             raise InputError(f"field {number} of this example is an image, and a text is needed here")
-        return found
+        return text
 
 
 @dataclass(frozen=True)
@@ -299,10 +299,10 @@ class Units:
     @cached_property
     def spans(self) -> tuple[Span, ...]:
         """The regions of units of text; refused where a unit is a part of an image."""
-        found = tuple(region for region in self.regions if isinstance(region, Span))
-        if len(found) != len(self.regions):
+        spans = tuple(region for region in self.regions if isinstance(region, Span))
+        if len(spans) != len(self.regions):
             raise InputError(f"these units are {self.level}es of an image, and words or tokens are needed here")
-        return found
+        return spans
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
@@ -754,8 +754,8 @@ def _read_answer(plain: Any) -> Answer | None:
         if "span" in plain:
             return Span(*plain["span"])
         return tuple(Span(*row) for row in plain["spans"])
-    found: Answer | None = plain
-    return found
+    answer: Answer | None = plain
+    return answer
 
 
 def _optional_answer(answer: Span | str | None, name: str = "answer") -> dict[str, Any]:

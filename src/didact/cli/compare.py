@@ -44,7 +44,8 @@ def run(options: argparse.Namespace) -> None:
         return
     target = shared.parse_target(options.target)
     pairs = zip(examples, chosen, strict=True)
-    shared.write([found for e, methods in pairs for found in compare(e, model, methods, target=target)], options)
+    explanations = [made for e, methods in pairs for made in compare(e, model, methods, target=target)]
+    shared.write(explanations, options)
 
 
 def _methods(example: Example, model: Model, options: argparse.Namespace) -> list[Attribution]:

@@ -49,10 +49,10 @@ def run(options: argparse.Namespace) -> None:
         for column, learned in zip(columns, _learned(examples, model, options), strict=True):
             column.append(learned)
     show_in_terminal(columns[0])
-    found = [explanation for column in columns for explanation in column]
-    _print_truth(examples, found)
-    save(found, options.out / "explanations.json")
-    print(save(found, options.out / "index.html"))
+    explanations = [explanation for column in columns for explanation in column]
+    _print_truth(examples, explanations)
+    save(explanations, options.out / "explanations.json")
+    print(save(explanations, options.out / "index.html"))
 
 
 def _learned(examples: list[Example], model: Model, options: argparse.Namespace) -> list[Explanation]:
@@ -66,7 +66,7 @@ def _learned(examples: list[Example], model: Model, options: argparse.Namespace)
     return explainer.explain(model, examples, [str(example.label) for example in examples])
 
 
-def _print_truth(examples: list[Example], found: list[Explanation]) -> None:
+def _print_truth(examples: list[Example], explanations: list[Explanation]) -> None:
     """How well each method finds the planted words, averaged over the texts."""
     from statistics import fmean
 
@@ -77,8 +77,8 @@ def _print_truth(examples: list[Example], found: list[Explanation]) -> None:
     from didact.protocols import Evidence
 
     table = Table("method", "AUC", "forwards", "seconds per text", box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for method in dict.fromkeys(explanation.method for explanation in found):
-        mine = [explanation for explanation in found if explanation.method == method]
+    for method in dict.fromkeys(explanation.method for explanation in explanations):
+        mine = [explanation for explanation in explanations if explanation.method == method]
         area = fmean(grade.value for grade in RationaleAuc().measure(Evidence(mine)))
         forwards = fmean(explanation.cost.forwards for explanation in mine)
         seconds = fmean(explanation.cost.seconds or 0.0 for explanation in mine)

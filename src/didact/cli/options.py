@@ -164,13 +164,13 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, object]:
 
 def parse_owned(pairs: Sequence[str], like: str) -> dict[str, dict[str, object]]:
     """``lime.samples=200`` -> {"lime": {"samples": 200}}; ``like`` is an example for the message."""
-    found: dict[str, dict[str, object]] = {}
+    by_owner: dict[str, dict[str, object]] = {}
     for name, value in parse_settings(pairs).items():
         owner, dot, setting = name.partition(".")
         if not dot:
             raise ParameterError(f"--set takes NAME.SETTING=VALUE, such as {like}; got {name!r}")
-        found.setdefault(owner, {})[setting] = value
-    return found
+        by_owner.setdefault(owner, {})[setting] = value
+    return by_owner
 
 
 def write(explanations: Sequence[Explanation], options: argparse.Namespace) -> None:

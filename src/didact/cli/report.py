@@ -1,4 +1,4 @@
-"""``didact report``: what a run found, as tables, charts and plain sentences."""
+"""``didact report``: the results of a run as tables, charts and plain sentences."""
 
 from __future__ import annotations
 

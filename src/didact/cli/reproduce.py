@@ -102,6 +102,6 @@ def _train(encoder: str, out: Path, device: str | None) -> None:
     train, validation = (
         load_data("movie_rationales", split=split).examples for split in ("l2e_train", "l2e_validation")
     )
-    found = train_neutral(encoder, train, out, validation=validation, config=NeutralConfig(device=device))
-    print(f"accuracy {found.accuracy:.3f}, neutral without the rationale {found.neutral:.3f}")
+    run = train_neutral(encoder, train, out, validation=validation, config=NeutralConfig(device=device))
+    print(f"accuracy {run.accuracy:.3f}, neutral without the rationale {run.neutral:.3f}")
     print(out)

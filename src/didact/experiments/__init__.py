@@ -1,1 +1,1 @@
-"""Experiments: a recipe, the runner that carries it out and survives being killed, and the report on what it found."""
+"""Experiments: a recipe, the runner that carries it out and survives being killed, and the report on its results."""

@@ -176,14 +176,14 @@ def _matrices(rows: list[Plain], column: str) -> dict[Setting, dict[str, Floats]
     subsets: dict[Setting, int] = {}
     for row in rows:
         subsets[_setting(row)] = max(subsets.get(_setting(row), 0), row["subset"] + 1)
-    found: dict[Setting, dict[str, Floats]] = {}
+    by_setting: dict[Setting, dict[str, Floats]] = {}
     for row in rows:
         empty = np.full((subsets[_setting(row)], items), np.nan)
-        matrices = found.setdefault(_setting(row), {NONE: empty.copy()})
+        matrices = by_setting.setdefault(_setting(row), {NONE: empty.copy()})
         matrix = matrices.setdefault(row["method"], empty)
         if row[column] is not None:
             matrix[row["subset"]] = row[column]
-    return found
+    return by_setting
 
 
 def _setting(row: Options) -> Setting:

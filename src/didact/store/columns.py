@@ -65,10 +65,10 @@ def _values(array: pa.Array) -> list[Any]:
     if pa.types.is_list(array.type):
         ends = array.offsets.to_numpy()  # they count from the start of all values, of which a slice shows some
         items = _values(array.values.slice(ends[0], ends[-1] - ends[0]))
-        found = [items[start:end] for start, end in pairwise((ends - ends[0]).tolist())]
+        lists = [items[start:end] for start, end in pairwise((ends - ends[0]).tolist())]
         if not array.null_count:
-            return found
-        return [value if valid else None for value, valid in zip(found, array.is_valid().to_pylist(), strict=True)]
+            return lists
+        return [value if valid else None for value, valid in zip(lists, array.is_valid().to_pylist(), strict=True)]
     if pa.types.is_dictionary(array.type):
         names = array.dictionary.to_pylist()
         return [None if place is None else names[place] for place in _values(array.indices)]

@@ -110,12 +110,12 @@ def from_table(table: pa.Table) -> list[Explanation]:
     checked = columns.conform(table, SCHEMA, "explanations")
     names = [name for name in SCHEMA.names if name not in ("units", "predicted")]
     spans, mappings = _Spans(), _Mappings()
-    found = []
+    explanations = []
     for start in range(0, len(checked), BATCH):
         taken = [columns.values(checked.column(name).slice(start, BATCH)) for name in names]
         rows = (dict(zip(names, row, strict=True)) for row in zip(*taken, strict=True))
-        found += [_explanation(row, spans, mappings) for row in rows]
-    return found
+        explanations += [_explanation(row, spans, mappings) for row in rows]
+    return explanations
 
 
 def write(path: Path | str, table: pa.Table) -> None:
@@ -151,11 +151,11 @@ class _Mappings(dict[str, Row]):
 
     def __missing__(self, text: str) -> Row:
         try:
-            found: Row = json.loads(text)
+            parsed: Row = json.loads(text)
         except json.JSONDecodeError as problem:
             raise FormatError(f"not a table of explanations: {text!r:.60} is not JSON ({problem})") from None
-        self[text] = found
-        return found
+        self[text] = parsed
+        return parsed
 
 
 def _explanation(row: Row, spans: _Spans, mappings: _Mappings) -> Explanation:
@@ -216,8 +216,8 @@ def _read_label(row: Row) -> Answer | None:
         spans = tuple(Span(*place) for place in row["label_spans"] if len(place))
         return spans if not len(row["label_spans"][-1]) else spans[0]
     if row["label"] is None or not row["label_is_number"]:
-        found: str | None = row["label"]
-        return found
+        name: str | None = row["label"]
+        return name
     return int(row["label"]) if row["label"].lstrip("-").isdigit() else float(row["label"])
 
 
@@ -231,8 +231,8 @@ def _extract(answer: Span | str | None) -> str | None:
 def _read_extract(text: str | None) -> Span | str | None:
     if text is None:
         return None
-    found = json.loads(text)
-    return Span(*found) if isinstance(found, list) else str(found)
+    content = json.loads(text)
+    return Span(*content) if isinstance(content, list) else str(content)
 
 
 def _rationale(example: Example, end: str) -> list[int] | None:

@@ -58,8 +58,8 @@ class Parts:
 
     def keys(self) -> Iterator[str]:
         """Keys of all finished parts, sorted."""
-        found = (path.stem for path in self.root.glob("[0-9a-f][0-9a-f]/*.parquet"))
-        return iter(sorted(key for key in found if KEY.fullmatch(key)))
+        names = (path.stem for path in self.root.glob("[0-9a-f][0-9a-f]/*.parquet"))
+        return iter(sorted(key for key in names if KEY.fullmatch(key)))
 
     def _path(self, key: str) -> Path:
         if not KEY.fullmatch(key):

@@ -40,7 +40,7 @@ def ranked(
 ) -> dict[str, tuple[Floats, Floats]]:
     """Agreement of the two with each other from their top 30 %, one number per text; the same for both."""
     select = PredictionAgreement()
-    chosen = [[select.selections(one)[0] for one in found] for found in (reference, learned)]
+    chosen = [[select.selections(one)[0] for one in explanations] for explanations in (reference, learned)]
     first, second = (kept_labels(model, reference, masks) for masks in chosen)
     same = (first == second).astype(np.float64)
     return {BOTH: (same, same)}
@@ -54,19 +54,19 @@ def labelled(
     ``high`` is that of its signal.
     """
     own = [labels(one, high) for one in learned]
-    found: dict[str, tuple[Floats, Floats]] = {}
+    grades: dict[str, tuple[Floats, Floats]] = {}
     for name, sign in ((POSITIVE, 1), (NEGATIVE, -1)):
         mine = [label * sign > 0 for label in own]
         theirs = [_as_many(one, mask, sign) for one, mask in zip(reference, mine, strict=True)]
-        found[name] = (falls(model, reference, theirs), falls(model, learned, mine))
+        grades[name] = (falls(model, reference, theirs), falls(model, learned, mine))
     mine = [_strongest(label) for label in own]
     theirs = [_as_many(one, mask, 1) for one, mask in zip(reference, mine, strict=True)]
     first, second = kept_labels(model, reference, theirs), kept_labels(model, learned, mine)
     whole = np.array([one.prediction.index for one in learned])
     usable = _usable(theirs) & _usable(mine)
-    found[LABELLED_AGREEMENT] = _where(usable, first == whole), _where(usable, second == whole)
-    found[LABELLED_BOTH] = (_where(usable, first == second),) * 2
-    return found
+    grades[LABELLED_AGREEMENT] = _where(usable, first == whole), _where(usable, second == whole)
+    grades[LABELLED_BOTH] = (_where(usable, first == second),) * 2
+    return grades
 
 
 def rationales(explanations: Sequence[Explanation]) -> dict[str, list[float]]:
@@ -74,7 +74,7 @@ def rationales(explanations: Sequence[Explanation]) -> dict[str, list[float]]:
 
     Only texts that the model classifies as people did; NaN for the others.
     """
-    found: dict[str, list[float]] = {}
+    columns: dict[str, list[float]] = {}
     for ending, stop_words in (("", ()), (" without stop words", "english")):
         metric = RationaleF1(share=0.3, stop_words=stop_words)  # type: ignore[arg-type]
         grades = metric.measure(Evidence(explanations))
@@ -83,8 +83,8 @@ def rationales(explanations: Sequence[Explanation]) -> dict[str, list[float]]:
             for name in ("precision", "recall", "F1"):
                 values = [grade.value if name == "F1" else grade.parts.get(name, np.nan) for grade in grades]
                 column = [value if counts else np.nan for value, counts in zip(values, mine, strict=True)]
-                found[f"rationale {group} {name}{ending}"] = column
-    return found
+                columns[f"rationale {group} {name}{ending}"] = column
+    return columns
 
 
 def labels(explanation: Explanation, high: float | None = None) -> NDArray[np.int64]:
@@ -102,10 +102,10 @@ def labels(explanation: Explanation, high: float | None = None) -> NDArray[np.in
 
 def falls(model: Model, explanations: Sequence[Explanation], masked: Sequence[Bools]) -> Floats:
     """Fall of the predicted label's log-odds when the units in ``masked`` are masked; NaN for none or all of them."""
-    found = outputs(model, explanations, [~mask for mask in masked])
+    without = outputs(model, explanations, [~mask for mask in masked])
     values = [
         _log_odds(np.array(one.prediction.outputs), one.target.index) - _log_odds(row, one.target.index)
-        for one, row in zip(explanations, found, strict=True)
+        for one, row in zip(explanations, without, strict=True)
     ]
     return _where(_usable(masked), np.array(values))
 
@@ -149,9 +149,9 @@ def _as_many(reference: Explanation, mask: Bools, sign: int) -> Bools:
     """As many of the reference's strongest units of a sign as the mask has, at most all that have the sign."""
     scores = sign * reference.array
     order = np.argsort(-scores, kind="stable")
-    found = np.zeros(len(scores), dtype=bool)
-    found[order[: int(mask.sum())]] = True
-    return found & (scores > 0)
+    chosen = np.zeros(len(scores), dtype=bool)
+    chosen[order[: int(mask.sum())]] = True
+    return chosen & (scores > 0)
 
 
 def _usable(masks: Sequence[Bools]) -> Bools:

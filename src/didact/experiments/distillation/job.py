@@ -226,14 +226,14 @@ class DistillationJob(RecipeJob):
     @cached_property
     def _gathered(self) -> dict[str, KeyedStep]:
         """The step that gathers the labels of each reference."""
-        found = {}
+        steps = {}
         for reference, labelling in self._labelling.items():
             made = [step.key for _, step in labelling]
             known = [[*place, row["text"]] for place, row in self._known(reference).items()]
             key = content_hash(["gather", self._settings(reference), made, known])
             after = frozenset(step.name for _, step in labelling)
-            found[reference] = KeyedStep(f"gather/{reference}", key, "gather", (reference,), after)
-        return found
+            steps[reference] = KeyedStep(f"gather/{reference}", key, "gather", (reference,), after)
+        return steps
 
     def _grading(self, reference: str) -> KeyedStep:
         gathering = self._gathered[reference]

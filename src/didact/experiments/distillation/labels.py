@@ -56,12 +56,12 @@ def known_labels(path: Path, texts: StudyTexts) -> dict[str, dict[Place, Plain]]
     table = files.read(path)
     if "teacher" in table.column_names:
         table = table.rename_columns(["reference" if name == "teacher" else name for name in table.column_names])
-    found: dict[str, dict[Place, Plain]] = {}
+    labels: dict[str, dict[Place, Plain]] = {}
     for row in table.to_pylist():
-        mine = found.setdefault(row["reference"], {})
+        mine = labels.setdefault(row["reference"], {})
         for split, number in places.get(row["text"], ()):
             mine[split, number] = {"settings": None, **row, "split": split, "number": number}
-    return found
+    return labels
 
 
 def as_table(rows: Iterable[Plain]) -> pa.Table:

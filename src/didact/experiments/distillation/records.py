@@ -126,13 +126,13 @@ def settings_hash(recipe: DistillationRecipe, label: str, metric: str, network: 
         network: the learned explainer, or that on whose words a reference is measured.
     """
     measure = METRICS_OF_ALL.get(metric, (metric, {}))
-    found: list[object] = [label, list(measure), recipe.encoder if "semantic" in metric else None]
+    parts: list[object] = [label, list(measure), recipe.encoder if "semantic" in metric else None]
     reference = network.reference if network else label.removeprefix("abs(").removesuffix(")")
-    found += [[entry.name, dict(entry.settings)] for entry in recipe.references if entry.label == reference]
+    parts += [[entry.name, dict(entry.settings)] for entry in recipe.references if entry.label == reference]
     if network is not None:
         own = recipe.settings(network.reference, network.reading, network.signal)
-        found += [network.reading, network.signal, own, recipe.embeddings, recipe.choose]
-    return content_hash(found)
+        parts += [network.reading, network.signal, own, recipe.embeddings, recipe.choose]
+    return content_hash(parts)
 
 
 def manifest_of(recipe: DistillationRecipe, command: str) -> Plain:

@@ -64,12 +64,12 @@ def gather(table: pa.Table) -> dict[str, dict[str, Floats]]:
 
 def means(grades: Grades) -> dict[str, dict[str, list[float]]]:
     """Explainer -> metric -> mean, half of its 95 % interval (1.96 standard errors), and the number of texts."""
-    found: dict[str, dict[str, list[float]]] = {}
+    table: dict[str, dict[str, list[float]]] = {}
     for metric, rows in grades.items():
         for explainer, values in rows.items():
             mean, half, n = spread(values)
-            found.setdefault(explainer, {})[metric] = [_short(mean), _short(half), n]
-    return found
+            table.setdefault(explainer, {})[metric] = [_short(mean), _short(half), n]
+    return table
 
 
 def spread(values: Floats) -> tuple[float, float, int]:
@@ -86,14 +86,14 @@ def versus(grades: Grades) -> list[LearnedVersusReference]:
 
     One that ranks by absolute weight has two rows: beside the reference as it is, and beside its absolute scores.
     """
-    found: list[LearnedVersusReference] = []
+    comparisons: list[LearnedVersusReference] = []
     for metric, rows in sorted(grades.items()):
         pairs = list(_pairs(rows))
         tests = [wilcoxon(rows[own], rows[theirs]) for own, theirs in pairs]
         adjusted = holm([test.p for test in tests]) if tests else np.empty(0)
         for (own, theirs), test, after in zip(pairs, tests, adjusted.tolist(), strict=True):
-            found.append(_versus(metric, (own, theirs), rows, test.p, after))
-    return found
+            comparisons.append(_versus(metric, (own, theirs), rows, test.p, after))
+    return comparisons
 
 
 def _pairs(rows: Mapping[str, Floats]) -> Iterable[tuple[str, str]]:

@@ -174,10 +174,10 @@ class GradingJob(RecipeJob):
     def _records_of(self, one: MetricRun) -> list[pa.Table]:
         """The rows of a metric on an explainer; none where a piece is missing."""
         pieces = self._pieces(one.label)
-        found = [self._grade_key(one, piece) for piece in pieces]
-        if not all(map(self.parts.has, found)):
+        done = [self._grade_key(one, piece) for piece in pieces]
+        if not all(map(self.parts.has, done)):
             return []
-        return [self._rows(self.parts.read(key), piece, one) for key, piece in zip(found, pieces, strict=True)]
+        return [self._rows(self.parts.read(key), piece, one) for key, piece in zip(done, pieces, strict=True)]
 
     def _explanation_table(self) -> pa.Table:
         """All explanations, with their explainer's label and seed."""

@@ -44,5 +44,5 @@ def _forget() -> bool:
 
 def _resident() -> int | None:
     lines = _STATUS.read_text(encoding="ascii").splitlines()
-    found = [line.split()[1] for line in lines if line.startswith("VmHWM:")]
-    return int(found[0]) * 1024 if found else None
+    peaks = [line.split()[1] for line in lines if line.startswith("VmHWM:")]
+    return int(peaks[0]) * 1024 if peaks else None

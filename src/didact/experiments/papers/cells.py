@@ -7,11 +7,11 @@ Cell = tuple[float, float | None] | None
 
 def cells(text: str) -> tuple[Cell, ...]:
     """``"3.69±1.2 - 81"`` -> ((3.69, 1.2), None, (81.0, None))."""
-    found: list[Cell] = []
+    row: list[Cell] = []
     for word in text.split():
         mean, _, half = word.partition("±")
-        found.append(None if word == "-" else (float(mean), float(half) if half else None))
-    return tuple(found)
+        row.append(None if word == "-" else (float(mean), float(half) if half else None))
+    return tuple(row)
 
 
 def shown(cell: Cell) -> str:

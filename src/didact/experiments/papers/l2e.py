@@ -70,11 +70,11 @@ class Results:
     @cached_property
     def tests(self) -> dict[tuple[str, str, str, str], LearnedVersusReference]:
         """(data set, metric, learned, teacher) -> how the two compare."""
-        found = {}
+        rows = {}
         for data, grades in self.grades.items():
             for row in versus(grades):
-                found[data, row.metric, row.learned, row.reference] = row
-        return found
+                rows[data, row.metric, row.learned, row.reference] = row
+        return rows
 
 
 def read(folder: Path | str | None = None) -> Results:

@@ -39,11 +39,11 @@ class L2ETable:
 
 def _rows(text: str) -> dict[str, dict[str, tuple[Cell, ...]]]:
     """Lines such as ``lime A 1 2 3``, by reference and who."""
-    found: dict[str, dict[str, tuple[Cell, ...]]] = {}
+    rows: dict[str, dict[str, tuple[Cell, ...]]] = {}
     for line in text.strip().splitlines():
         reference, who, rest = line.split(maxsplit=2)
-        found.setdefault(reference, {})[who] = printed_cells(rest)
-    return found
+        rows.setdefault(reference, {})[who] = printed_cells(rest)
+    return rows
 
 
 _SIX = tuple((signal, data) for signal in ("ranking", "labelling") for data in ("ag_news", "sst2", "cola"))

@@ -57,11 +57,11 @@ class PruthiTable:
 
 def _rows(text: str) -> dict[str, tuple[Cell, ...]]:
     """Lines such as ``lime 84.3 80.3``."""
-    found = {}
+    rows = {}
     for line in text.strip().splitlines():
         name, rest = line.split(maxsplit=1)
-        found[name] = cells(rest)
-    return found
+        rows[name] = cells(rest)
+    return rows
 
 
 def _sizes(*sizes: int) -> tuple[PrintedColumn, ...]:
@@ -191,9 +191,9 @@ def read(folder: Path | str | None = None) -> list[SimulabilityFindings]:
         raise InputError(f"there is no folder {folder}")
     for place in places:
         runs = [path.parent for path in sorted([*place.glob("manifest.json"), *place.glob("*/manifest.json")])]
-        found = [find(run) for run in runs if any((run / name).is_file() for name in ("records.parquet", STUDENTS))]
-        if found:
-            return found
+        findings = [find(run) for run in runs if any((run / name).is_file() for name in ("records.parquet", STUDENTS))]
+        if findings:
+            return findings
     if folder is not None:
         raise InputError(
             f"{folder} holds no finished run: give the folder of a didact simulate or didact run, or its parent"
@@ -299,9 +299,9 @@ def _of_students(number: int, run: SimulabilityFindings) -> list[str]:
     methods = [NONE, *run.simulation.methods]
     rows = []
     for method in methods:
-        found = {one.setting: one for one in run.verdict.gains if one.method == method}
+        by_setting = {one.setting: one for one in run.verdict.gains if one.method == method}
         rank = run.verdict.ranks.get(method, math.nan)
-        cells_ = [_cell(run, found[s]) if s in found else "–" for s in settings]
+        cells_ = [_cell(run, by_setting[s]) if s in by_setting else "–" for s in settings]
         name = f"{method} (control)" if method in run.simulation.controls else method
         rows.append([name, *cells_, f"{rank:.2f}" if math.isfinite(rank) else "–"])
     return [markdown_table(["here", *map(setting_label, settings), "average rank"], rows), ""]

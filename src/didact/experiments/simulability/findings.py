@@ -120,7 +120,7 @@ class SimulabilityFindings:
     @cached_property
     def metrics(self) -> list[RankedAlike]:
         """Whether metrics rank the explainers as the students do, setting by setting and by average rank."""
-        found = []
+        agreements = []
         plain = {arm.explainer: arm.label for arm in reversed(self.arms.values()) if not arm.control}
         for metric, given in self.extras.get("metrics", {}).items():
             sign = 1 if given["higher_is_better"] else -1
@@ -129,8 +129,8 @@ class SimulabilityFindings:
             rankings["average rank"] = {name: -rank for name, rank in self.verdict.ranks.items()}
             for setting, scores in rankings.items():
                 agreement = tau(graded, scores)
-                found.append(RankedAlike(metric, setting, agreement.value, agreement.p, agreement.n))
-        return found
+                agreements.append(RankedAlike(metric, setting, agreement.value, agreement.p, agreement.n))
+        return agreements
 
     @cached_property
     def sentences(self) -> list[str]:
@@ -140,7 +140,7 @@ class SimulabilityFindings:
     def _curves(
         self, at: Callable[[Arm], float], group: Callable[[Arm], str], *, gains: bool = False
     ) -> list[NoiseCurve]:
-        found = []
+        drawn = []
         real = [arm for arm in self.arms.values() if not arm.control]
         for setting in self.simulation.settings:
             groups: dict[tuple[str, str], list[Arm]] = {}
@@ -150,8 +150,8 @@ class SimulabilityFindings:
             owners = [explainer for explainer, _ in curves]
             for (explainer, kind), arms in curves.items():
                 name = f"{explainer}, {kind}" if owners.count(explainer) > 1 else explainer
-                found.append(self._curve(setting, name, arms, [at(arm) for arm in arms], gains))
-        return found
+                drawn.append(self._curve(setting, name, arms, [at(arm) for arm in arms], gains))
+        return drawn
 
     def _curve(
         self, setting: Setting, explainer: str, arms: Sequence[Arm], places: Sequence[float], gains: bool
@@ -183,16 +183,16 @@ class SimulabilityFindings:
         return [f"{best} teaches best: {rank} {where}."]
 
     def _gains(self) -> list[str]:
-        found = []
+        sentences = []
         for setting in self.verdict.settings:
             rows = [one for one in self.verdict.of(setting) if one.method != NONE and not one.control]
             helping = sorted((one for one in rows if one.helps), key=lambda one: -one.gain)
             if helping:
                 names = listed([f"{one.method} ({self.points(one)})" for one in helping])
-                found.append(f"{setting_label(setting)}: {names} {plural(helping, 'helps', 'help')} significantly.")
+                sentences.append(f"{setting_label(setting)}: {names} {plural(helping, 'helps', 'help')} significantly.")
             elif rows:
-                found.append(f"{setting_label(setting)}: no explanation helps significantly.")
-        return found
+                sentences.append(f"{setting_label(setting)}: no explanation helps significantly.")
+        return sentences
 
     def _controls(self) -> list[str]:
         rows = [one for one in self.verdict.gains if one.control]

@@ -274,10 +274,10 @@ class SimulabilityJob(RecipeJob):
 
     @cached_property
     def _explanation_keys(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
+        keys_by_label: dict[str, list[str]] = {}
         for step in self._explaining():
-            found.setdefault(str(step.arguments[0]), []).append(step.key)
-        return found
+            keys_by_label.setdefault(str(step.arguments[0]), []).append(step.key)
+        return keys_by_label
 
     def _simulate(self, execution: Execution) -> Simulation:
         return simulate(

@@ -179,15 +179,15 @@ def _matrices(
         students: all students, by which settings, methods and subsets are known.
         given: the rows whose values are filled in; those of ``students`` when not given.
     """
-    found: dict[Setting, dict[str, Floats]] = {}
+    matrices: dict[Setting, dict[str, Floats]] = {}
     items = len(students[0].values)
     for setting in dict.fromkeys(row.setting for row in students if row.setting.channel):
         without = Setting(setting.student, "", setting.size)
         own = [row for row in students if row.setting in (setting, without)]
         subsets = max(row.subset for row in own) + 1
         methods = dict.fromkeys([NONE, *(row.method for row in own)])
-        found[setting] = {method: np.full((subsets, items), np.nan) for method in methods}
+        matrices[setting] = {method: np.full((subsets, items), np.nan) for method in methods}
         for row in students if given is None else given:
             if row.setting in (setting, without):
-                found[setting][row.method][row.subset] = row.values
-    return found
+                matrices[setting][row.method][row.subset] = row.values
+    return matrices
