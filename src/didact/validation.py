@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 
 from didact.errors import FormatError, InputError
@@ -38,6 +39,16 @@ def parse_json(text: str | bytes, where: str = "") -> object:
     if _is_deep(value):
         raise FormatError(f"{start}JSON nested deeper than {DEEPEST} levels cannot be read")
     return value
+
+
+def dump_json(value: object, *, indent: int | None = None) -> str:
+    """Plain values as JSON that can be written and printed anywhere.
+
+    Other scripts stay readable; halves of surrogate pairs, which no file takes, and control characters, which may act
+    on a terminal, are escaped.
+    """
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return re.sub("[\x7f-\x9f\ud800-\udfff]", lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
 def check_unicode(text: str, what: str) -> None:
@@ -115,9 +126,10 @@ def object_value(
     missing = [key for key in needed if key not in value]
     if missing:
         raise FormatError(f"{name}: field {missing[0]!r} is missing")
-    unknown = [] if optional is None else sorted(value.keys() - {*needed, *optional})
-    if unknown:
-        raise FormatError(f"{name}: unknown field {unknown[0]!r}; known are {', '.join((*needed, *optional or ()))}")
+    known = None if optional is None else (*needed, *optional)
+    unknown = [] if known is None else sorted(value.keys() - set(known))
+    if known is not None and unknown:
+        raise FormatError(f"{name}: unknown field {unknown[0]!r:.60}; known are {', '.join(known)}")
     return value
 
 
