@@ -329,6 +329,8 @@ class Units:
 
     def __post_init__(self) -> None:
         _inside(self.regions, "unit", self.example.fields)
+        if not (0 <= self.truncated <= 1 and 0 <= self.unknown <= 1):
+            raise FormatError(f"shares lie between 0 and 1, got {self.truncated} truncated and {self.unknown} unknown")
 
     def __len__(self) -> int:
         return len(self.regions)
@@ -434,6 +436,9 @@ class Prediction:
                 f"a prediction needs one label per output: {len(self.labels)} labels, {len(self.outputs)} outputs, "
                 f"{len(self.probabilities)} probabilities"
             )
+        if not all(map(math.isfinite, self.outputs)):
+            raise FormatError(f"the outputs of a prediction must be finite, got {shown(self.outputs)}")
+        _check_probabilities(self)
 
     @property
     def index(self) -> int:
@@ -486,12 +491,11 @@ class Prediction:
         made = cls(
             tuple(text_value(label, "a label") for label in labels),
             tuple(finite_number(output, "an output") for output in outputs),
-            tuple(finite_number(share, "a probability", -_ROUNDING, 1 + _ROUNDING) for share in shares),
+            tuple(finite_number(share, "a probability") for share in shares),
             _read_extract(data.get("extract"), "extract"),
         )
         if not outputs:
             raise FormatError("a prediction needs at least one output")
-        _check_probabilities(made)
         return made
 
 
@@ -865,6 +869,8 @@ _HALF_PRECISION = 0.02
 def _check_probabilities(prediction: Prediction) -> None:
     """Probabilities of classes add up to 1, or are each the sigmoid of its output where several labels may hold."""
     shares, outputs = prediction.probabilities, prediction.outputs
+    if shares and not all(-_ROUNDING <= share <= 1 + _ROUNDING for share in shares):
+        raise FormatError(f"probabilities lie between 0 and 1, got {shown(list(shares))}")
     if not shares or abs(math.fsum(shares) - 1) <= _HALF_PRECISION:
         return
     sigmoids = [0.5 * (1 + math.tanh(0.5 * output)) for output in outputs]

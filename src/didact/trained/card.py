@@ -21,8 +21,9 @@ def readme(config: SavedConfig, place: str) -> str:
     parts = [
         _head(config),
         f"# An explainer for {text(model)}\n\nA small network that computes in one pass how much each "
-        f"{text(config['level'])} of a text counts for what {text(model)} predicts. It learned that from {text(_reference(about))} and replaces it. "
-        f"Made with didact: a {text(config['shape']['name'])} trained by {text(config['signal']['name'])}.",
+        f"{text(config['level'])} of a text counts for what {text(model)} predicts. It learned that from "
+        f"{text(_reference(about))} and replaces it. Made with didact: a {text(config['shape']['name'])} trained by "
+        f"{text(config['signal']['name'])}.",
         _table("What it is", ("", ""), _facts(config)),
         _table("Scores on held-out texts", ("measure", "value"), about["scores"]),
         _table("What it costs", ("", ""), about["cost"]),
