@@ -569,7 +569,7 @@ class Explanation:
         parameters: all settings of the method.
         signed: whether a negative score means evidence against the target.
         cost: what it took.
-        details: method-specific numbers (base value, fit, completeness gap).
+        details: method-specific numbers (base value, fit, completeness gap); NaN where one is not defined.
         model: name and hash of the explained model.
         versions: library versions.
         errors: one standard error per score where the method estimates them, else empty.
@@ -637,7 +637,7 @@ class Explanation:
             "parameters": dict(self.parameters),
             "signed": self.signed,
             "cost": vars(self.cost).copy(),
-            "details": dict(self.details),
+            "details": {name: value if math.isfinite(value) else None for name, value in self.details.items()},
             "model": dict(self.model),
             "versions": dict(self.versions),
             "errors": list(self.errors),
@@ -897,7 +897,10 @@ def _explanation_fields(plain: object) -> dict[str, Any]:
         "parameters": {name: plain_value(value, f"parameter {name!r}") for name, value in parameters.items()},
         "signed": truth_value(data["signed"], "signed"),
         "cost": Cost.from_dict(object_value(data["cost"], "cost")),
-        "details": {name: finite_number(value, f"detail {name!r}") for name, value in details.items()},
+        "details": {
+            name: math.nan if value is None else finite_number(value, f"detail {name!r}")
+            for name, value in details.items()
+        },
         "model": {name: text_value(value, f"model: {name}") for name, value in model.items()},
         "versions": {name: text_value(value, f"versions: {name}") for name, value in versions.items()},
         "errors": tuple(finite_number(e, "a standard error", 0) for e in list_value(data.get("errors", ()), "errors")),

@@ -112,7 +112,7 @@ def _mapping(obj: Foreign, source: ExampleLike | None, target: str | int | None)
     if scores is None or (spans is None and obj.get("tokens") is None):
         raise FormatError(
             f"a mapping needs 'scores' (or 'attributions') and 'spans' (or 'offsets') or 'tokens'; it has "
-            f"{', '.join(map(str, obj.keys()))}"
+            f"{sorted(map(str, obj.keys()))}"
         )
     text = _needed(obj.get("text", source), method)
     if spans is None:
