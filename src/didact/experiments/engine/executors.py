@@ -87,8 +87,8 @@ class WorkerProcesses:
     """Steps handed to processes that each build the job anew.
 
     One process cannot keep a GPU busy with small networks and short texts; a dozen can. They are forked from a server
-    that has imported the libraries and touched no GPU, which a process forked from this one could not use. A step that fails, or whose process is killed, does
-    not stop the others.
+    that has imported the libraries and touched no GPU: a process forked from one that has could not use it. A step
+    that fails, or whose process is killed, does not stop the others.
 
     Args:
         build: makes the job in a process; must be picklable.
