@@ -1,6 +1,8 @@
 """A learned explainer: what it costs, whom it explains, and that saving changes nothing."""
 
+import dataclasses
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -218,7 +220,7 @@ def test_the_readme_tells_model_reference_scores_and_how_to_load(model: Model, t
     text = (tmp_path / "README.md").read_text("utf-8")
     assert text.startswith("---\nlibrary_name: didact\n")
     for piece in (
-        f"fingerprint `{model.fingerprint()}`",
+        f"fingerprint {model.fingerprint()}",
         "| reference | lime (samples=1000) |",
         "| training texts | four \\| texts |",
         "| rank correlation | 0.8765 |",
@@ -226,6 +228,20 @@ def test_the_readme_tells_model_reference_scores_and_how_to_load(model: Model, t
         'LearnedExplainer.from_pretrained("someone/explainer")',
     ):
         assert piece in text
+
+
+def test_nothing_in_the_readme_acts(model: Model, tmp_path: Path) -> None:
+    explainer = made(model)
+    hostile = '<script>alert("x")</script>\n# `a` [b](https://example.org)\n---'
+    explainer.about = dataclasses.replace(
+        explainer.about, model=hostile, labels=(hostile, "b"), data=hostile, reference=hostile, scores={hostile: 1.0}
+    )
+    explainer.save_pretrained(tmp_path, place='x"); import os\n```\n<script>')
+    text = (tmp_path / "README.md").read_text("utf-8")
+    assert not re.search(r"(?<!\\)<script", text.partition("## Use it")[0])
+    assert "](https" not in text.replace("\\](https", "")
+    assert text.count("```") == 2 + text.count("\\n```")
+    assert len(re.findall("^---$", text, re.MULTILINE)) == 2
 
 
 def edit_config(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:

@@ -34,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Explain with each method and write."""
+    shared.settle_output(options)
     examples = shared.read_input(options)
     from didact.api import compare, estimates
 

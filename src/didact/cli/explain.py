@@ -17,7 +17,8 @@ HELP = "Show which words drove a model's prediction."
 EXAMPLES = """examples:
   didact explain "A warm, funny and wonderful film."
   didact explain "Not bad at all." --method kernel_shap --set evaluations=200 --target negative
-  didact explain reviews.txt --method lime --format html --out reviews.html
+  didact explain reviews.txt --method lime --out reviews.html
+  didact explain reviews.csv --column text=body --out reviews.json
   didact explain "A man sleeps." --pair "Nobody is awake." --model ./nli-model --inputs pair
   cat reviews.txt | didact explain - --format json
   didact explain reviews.txt --method kernel_shap --dry-run
@@ -53,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Explain and write."""
+    shared.settle_output(options)
     examples = shared.read_input(options)
     settings = shared.parse_settings(options.set)
     from didact.api import default_method, estimates, explain, load_explainer

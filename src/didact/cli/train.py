@@ -8,7 +8,9 @@ from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Literal, get_args, get_origin
 
+from didact import disk
 from didact.cli import options as shared
+from didact.cli import printing
 from didact.errors import InputError, ParameterError
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from didact.trained.presets.base import PRESETS, settings_of
 
     presets = parser.add_subparsers(
-        title="presets", metavar="PRESET", dest="preset", required=True, parser_class=argparse.ArgumentParser
+        title="presets", metavar="PRESET", dest="preset", required=True, parser_class=shared.CommandParser
     )
     for card in PRESETS.cards():
         examples = "\n".join(f"  {line}" for line in card.examples)
@@ -47,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_preset(parser: argparse.ArgumentParser, card: PresetCard, settings: Sequence[PresetSetting]) -> None:
     shared.add_model(parser)
+    shared.add_limits(parser)
     group = parser.add_argument_group("data")
     group.add_argument(
         "--data",
@@ -116,6 +119,7 @@ def run(options: argparse.Namespace) -> None:
 
     card = PRESETS.card(options.preset)
     settings = _settings(options, settings_of(PRESETS.get(card.name)))
+    disk.check_writable(options.out / "config.json")
     reference = None if card.learns is None else _reference(options, card)
     model = shared.load(options)
     with listening(ProgressBar()):
@@ -132,7 +136,7 @@ def run(options: argparse.Namespace) -> None:
         )
     explainer.save_pretrained(options.out)
     _show(explainer)
-    print(options.out)
+    printing.line(options.out)
 
 
 def _settings(options: argparse.Namespace, settings: Sequence[PresetSetting]) -> dict[str, object]:
@@ -187,7 +191,6 @@ def _examples(options: argparse.Namespace, model: Model) -> tuple[Sequence[Examp
 
 
 def _show(explainer: LearnedExplainer) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     about = explainer.about
@@ -197,4 +200,4 @@ def _show(explainer: LearnedExplainer) -> None:
     if explainer.disagreement is not None:
         table.add_row("threshold of a fallback", f"{explainer.disagreement.threshold:.3f}")
     title = f"How well the network follows {about.reference} ({about.model}):" if about.reference else about.model
-    Console().print("", title, "", table, "", sep="\n")
+    printing.show("", title, "", table, "")

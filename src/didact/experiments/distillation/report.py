@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from didact import disk
 from didact.experiments.distillation.recipe import READINGS, SIGNALS, learned_label
 from didact.experiments.engine.objects import read_object
 from didact.experiments.engine.toml import Options, Plain
+from didact.render.markup import markdown_text
 
 ALPHA = 0.05
 COLUMNS = {
@@ -27,7 +29,7 @@ OF_LABELS = ("log_odds_positive", "agreement_labelled", "iou_lexical_labels", "i
 def write(folder: Path) -> Path:
     """Write the report of a finished study into its folder."""
     path = folder / "report.md"
-    path.write_text(markdown(read_summary(folder)), encoding="utf-8")
+    disk.write_text(path, markdown(read_summary(folder)))
     return path
 
 
@@ -40,7 +42,7 @@ def read_summary(folder: Path) -> Plain:
 def markdown(summary: Options) -> str:
     """A row per network: learned / reference = ratio on every metric; * differs (Wilcoxon, Holm)."""
     study = summary["study"]
-    lines = [f"# {study['name']}: learned explainers beside their references", ""]
+    lines = [f"# {markdown_text(str(study['name']))}: learned explainers beside their references", ""]
     lines += [f"| reference, signal | training texts | {' | '.join(COLUMNS.values())} |"]
     lines += [f"|---|--:|{'---|' * len(COLUMNS)}", *_rows(summary), ""]
     lines += ["learned / reference = ratio, means over test texts; *: differs (Wilcoxon, Holm)."]
@@ -72,7 +74,7 @@ def _row(summary: Options, reference: str, signal: str, reading: str) -> str | N
     for metric in COLUMNS:
         row = rows.get((metric, f"abs({reference})" if absolute else reference))
         cells.append(_cell(row) if row and (signal == "labelling" or metric not in OF_LABELS) else "–")
-    return f"| {title} | {facts[0]['texts']:,} | {' | '.join(cells)} |"
+    return f"| {markdown_text(title)} | {facts[0]['texts']:,} | {' | '.join(cells)} |"
 
 
 def _cell(row: Options) -> str:
