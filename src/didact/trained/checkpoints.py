@@ -1,21 +1,22 @@
-"""Tensors and a state in one file that appears whole or not at all: safetensors, with the state as JSON in its head."""
+"""Tensors and a state in one file that appears whole or not at all: safetensors, with the state as JSON in its head.
+
+The head holds a checksum of the whole file, so a flipped bit is noticed when it is read.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors.torch import load, save
 from torch import Tensor
 
+from didact import checksums, disk
 from didact.errors import FormatError
 
 _STATE = "didact"
@@ -24,36 +25,32 @@ _STATE = "didact"
 def write(path: Path, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
     """Write the file; whoever reads sees the old one or the new one, also if this process is killed."""
     plain = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
-    data = save(plain, {_STATE: json.dumps(state, sort_keys=True)})
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
-    try:
-        with beside.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-    with contextlib.suppress(OSError):  # a folder cannot be opened everywhere
-        handle = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    head = {_STATE: json.dumps(state, sort_keys=True), checksums.MARK: checksums.BLANK}
+    disk.write_bytes(path, checksums.seal(save(plain, head)))
 
 
-def read(path: Path, cure: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Tensors and state of a file; one that is damaged is named, with what to do about it."""
+def read(path: Path, cure: str, *, sealed: bool = True) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Tensors and state of a file; one that is damaged is named, with what to do about it.
+
+    Args:
+        path: of the file.
+        cure: what to do about a damaged one, for the message.
+        sealed: whether a file without a checksum is refused too; not where its hash is known from elsewhere.
+    """
     if not path.is_file():
         raise FormatError(f"there is no file {path}; {cure}")
     try:
+        data = path.read_bytes()
+        tensors = load(data)
         with safe_open(path, framework="pt") as file:
             state = json.loads((file.metadata() or {}).get(_STATE, "{}"))
-            return {name: file.get_tensor(name) for name in file.keys()}, state  # noqa: SIM118 - it is no mapping
-    except (SafetensorError, OSError, ValueError) as problem:
+    except (SafetensorError, OSError, ValueError, KeyError) as problem:
         raise FormatError(f"{path} cannot be read as safetensors ({problem!s:.120}); {cure}") from None
+    whole = checksums.is_whole(data)
+    if whole is False or (sealed and whole is None):
+        reason = "its checksum differs" if whole is False else "it has no checksum"
+        raise FormatError(f"{path} is damaged, or another version wrote it: {reason}; {cure}")
+    return tensors, state
 
 
 def tensors_hash(tensors: Mapping[str, Tensor]) -> str:
