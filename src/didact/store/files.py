@@ -52,13 +52,13 @@ def read(path: Path | str) -> pa.Table:
         raise InputError(f"there is no file {source}")
     try:
         data = source.read_bytes()
+        if checksums.is_whole(data) is False:
+            raise ValueError("it is damaged: its checksum differs")
         with pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True) as file:
             table = file.read()
     except (pa.ArrowException, OSError, ValueError) as problem:
         first = (str(problem).splitlines() or [type(problem).__name__])[0]
         raise FormatError(f"{source} cannot be read as Parquet ({first:.120}); delete it and run again") from None
-    if checksums.is_whole(data) is False:
-        raise FormatError(f"{source} is damaged: its checksum differs; delete it and run again")
     metadata = {name: value for name, value in (table.schema.metadata or {}).items() if name != _MARK}
     return table.replace_schema_metadata(metadata or None)
 
@@ -93,4 +93,7 @@ def _one_piece(column: pa.ChunkedArray) -> pa.Array:
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+<<<<<<< HEAD
 
+=======
+>>>>>>> main

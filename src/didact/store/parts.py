@@ -60,9 +60,10 @@ class Parts:
         """Put the table under the key, in place of what was there."""
         path = self._path(key)
         own = table.replace_schema_metadata({**(table.schema.metadata or {}), OWN: key.encode()})
-        if not self._swept:
-            self._sweep()
-        disk.write_bytes(path, files.as_bytes(own), beside=self._unfinished)
+        data = files.as_bytes(own)
+        self._make_room()
+        with disk.replacing(path, self._unfinished) as file:
+            file.write(data)
 
     def keys(self) -> Iterator[str]:
         """Keys of all finished parts, sorted."""
@@ -73,6 +74,14 @@ class Parts:
         if not KEY.fullmatch(key):
             raise ParameterError(f"a key is 8 to 128 hexadecimal digits in lower case, got {key!r}")
         return self.root / key[:2] / f"{key}.parquet"
+
+    def _make_room(self) -> None:
+        try:
+            self._unfinished.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise disk.refused(self.root, problem) from problem
+        if not self._swept:
+            self._sweep()
 
     def _sweep(self) -> None:
         """Remove what processes killed long ago left; younger files may still be written by another process."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
@@ -41,16 +41,18 @@ def read(path: Path, cure: str, *, sealed: bool = True) -> tuple[dict[str, Tenso
         raise FormatError(f"there is no file {path}; {cure}")
     try:
         data = path.read_bytes()
-        tensors = load(data)
-        with safe_open(path, framework="pt") as file:
-            state = json.loads((file.metadata() or {}).get(_STATE, "{}"))
-    except (SafetensorError, OSError, ValueError, KeyError) as problem:
+        whole = checksums.is_whole(data)
+        if whole is False or (sealed and whole is None):
+            raise ValueError("it is damaged: its checksum differs" if whole is False else "it has no checksum")
+        return load(data), json.loads(_metadata(data).get(_STATE, "{}"))
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as problem:
         raise FormatError(f"{path} cannot be read as safetensors ({problem!s:.120}); {cure}") from None
-    whole = checksums.is_whole(data)
-    if whole is False or (sealed and whole is None):
-        reason = "its checksum differs" if whole is False else "it has no checksum"
-        raise FormatError(f"{path} is damaged, or another version wrote it: {reason}; {cure}")
-    return tensors, state
+
+
+def _metadata(data: bytes) -> dict[str, str]:
+    """The texts in the head, which begins with its length."""
+    head = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    return head.get("__metadata__") or {}
 
 
 def tensors_hash(tensors: Mapping[str, Tensor]) -> str:
