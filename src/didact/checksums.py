@@ -1,8 +1,8 @@
 """Checksums of what is stored, so that a flipped bit or a file of something else is refused and never used.
 
-    seal(data), is_whole(data)              files with a head or a foot of their own: the digest stands inside
-    sealed(values), check_sealed(...)       JSON objects: the digest is one entry more
-    write_hashes(folder), check_hashes(…)   folders of files that other libraries write: digests in a file beside them
+seal(data), is_whole(data)              files with a head or a foot of their own: the digest stands inside
+sealed(values), check_sealed(...)       JSON objects: the digest is one entry more
+write_hashes(folder), check_hashes(…)   folders of files that other libraries write: digests in a file beside them
 """
 
 from __future__ import annotations

@@ -93,7 +93,3 @@ def _one_piece(column: pa.ChunkedArray) -> pa.Array:
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-<<<<<<< HEAD
-
-=======
->>>>>>> main

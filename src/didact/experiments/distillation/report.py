@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from didact import disk
 from didact.experiments.distillation.recipe import READINGS, SIGNALS, learned_label
 from didact.experiments.engine.objects import read_object
 from didact.experiments.engine.toml import Options, Plain
@@ -27,7 +28,7 @@ OF_LABELS = ("log_odds_positive", "agreement_labelled", "iou_lexical_labels", "i
 def write(folder: Path) -> Path:
     """Write the report of a finished study into its folder."""
     path = folder / "report.md"
-    path.write_text(markdown(read_summary(folder)), encoding="utf-8")
+    disk.write_text(path, markdown(read_summary(folder)))
     return path
 
 
