@@ -51,7 +51,10 @@ def claimed(job: RecipeJob) -> Iterator[None]:
         stale = bool(owner.get("stale")) or bool(differ)
         write_object(out / RUN, {**owner, "entries": entries, "stale": stale})
         job.results = _emptied(out / _NEW)
-        yield
+        try:
+            yield
+        finally:
+            shutil.rmtree(out / _NEW, ignore_errors=True)
 
 
 def publish(out: Path) -> None:
@@ -82,11 +85,13 @@ def settle(out: Path) -> None:
     owner = _owner(out)
     names = sorted({*owner.get("moving", ()), *(path.name for path in ready.iterdir())})
     write_object(out / RUN, {**owner, "moving": names})  # those that have moved are no longer in the folder
+    earlier = set(owner.get("files", ()))
     if owner.get("stale"):
-        _drop(out, {*owner.get("files", ()), *_reports(out)} - set(names))
+        _drop(out, {*earlier, *_reports(out)} - set(names))
+        earlier = set()
     disk.move_files(ready, out, RECORDS)
-    ready.rmdir()
-    write_object(out / RUN, {**owner, "stale": False, "files": names, "moving": []})
+    shutil.rmtree(ready)
+    write_object(out / RUN, {**owner, "stale": False, "files": sorted({*earlier, *names}), "moving": []})
 
 
 def _owner(out: Path) -> Plain:
