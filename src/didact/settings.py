@@ -124,8 +124,9 @@ def allowed(hint: object) -> list[str]:
 
 def shown(value: object) -> str:
     """A value in a message: shortened, however long or deep it is."""
-    short = reprlib.Repr(maxlevel=3, maxstring=80, maxother=80, maxlong=40)
+    short = reprlib.Repr()
+    short.maxlevel, short.maxstring, short.maxother, short.maxlist, short.maxtuple = 3, 80, 80, 8, 8
     try:
-        return short.repr(value)
+        return short.repr(list(value) if isinstance(value, tuple) else value)
     except (ValueError, RecursionError):  # a number of thousands of digits
         return f"a {type(value).__name__}"

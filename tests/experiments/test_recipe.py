@@ -182,6 +182,7 @@ def test_only_the_command_line_lets_a_model_run_its_own_code(
 
 
 STUDY: dict[str, Any] = {
+    "name": "study",
     "model": {"source": "default"},
     "data": {split: {"source": "corpus", "limit": 4} for split in ("train", "validation", "test")},
     "references": ["lime"],

@@ -45,15 +45,21 @@ def as_bytes(table: pa.Table) -> bytes:
     return checksums.seal(sink.getvalue().to_pybytes())
 
 
-def read(path: Path | str) -> pa.Table:
-    """The table in a file; one that is damaged or no Parquet at all is named."""
+def read(path: Path | str, *, sealed: bool = False) -> pa.Table:
+    """The table in a file; one that is damaged or no Parquet at all is named.
+
+    Args:
+        path: of the file.
+        sealed: whether a file without a checksum, as older versions wrote them, is refused too.
+    """
     source = Path(path)
     if not source.is_file():
         raise InputError(f"there is no file {source}")
     try:
         data = source.read_bytes()
-        if checksums.is_whole(data) is False:
-            raise ValueError("it is damaged: its checksum differs")
+        whole = checksums.is_whole(data)
+        if whole is False or (sealed and whole is None):
+            raise ValueError("it is damaged: its checksum differs" if whole is False else "it has no checksum")
         with pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True) as file:
             table = file.read()
     except (pa.ArrowException, OSError, ValueError) as problem:

@@ -48,7 +48,7 @@ class Parts:
         path = self._path(key)
         if not path.is_file():
             raise InputError(f"there is no part {key} in {self.root}")
-        table = files.read(path)
+        table = files.read(path, sealed=True)
         metadata = dict(table.schema.metadata or {})
         own = metadata.pop(OWN, b"").decode(errors="replace")
         if own != key:

@@ -88,6 +88,9 @@ class TomlRecipe:
         check_names(cls, data, where)
         values = cls.parsed(dict(data), where)
         check_entries(entry_types(cls), values, where)
+        lacking = [item.name for item in _needed(cls) if item.name not in values]
+        if lacking:
+            raise FormatError(f"{where}: {', '.join(lacking)} must be given")
         recipe = cls(**values)
         check_name(recipe.name, f"{where}: name")
         recipe.check(where)
@@ -153,6 +156,13 @@ class TomlRecipe:
         if device is None:
             return self
         return dataclasses.replace(self, model={**self.model, "device": device})  # type: ignore[type-var]
+
+
+def _needed(kind: type) -> list[dataclasses.Field[Any]]:
+    """Fields of a dataclass that have no default."""
+    fields = dataclasses.fields(kind)
+    missing = dataclasses.MISSING
+    return [item for item in fields if item.default is missing and item.default_factory is missing]
 
 
 def check_names(kind: type, data: Options, where: str) -> None:
