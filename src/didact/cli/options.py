@@ -100,6 +100,16 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: the GPU when there is one)")
     group.add_argument("--max-length", type=int, metavar="N", help="length limit in tokens, below the model's own")
     group.add_argument("--truncate", action="store_true", help="explain what fits, even when most of a text does not")
+    add_remote_code(group)
+
+
+def add_remote_code(parser: argparse._ActionsContainer) -> None:
+    """Whether the explained model may bring code of its own; no file can say so."""
+    parser.add_argument(
+        "--trust-remote-code",
+        action="store_true",
+        help="let the explained model run code that comes with it: only where you trust its author",
+    )
 
 
 def add_method(parser: argparse.ArgumentParser) -> None:
@@ -142,6 +152,11 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="begin nothing new after so many seconds and report what there is; the same command goes on later",
     )
+    group.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="replace the results of another recipe in the same folder; they stay until the new ones are there",
+    )
 
 
 def carry_out(recipe: TomlRecipe, options: argparse.Namespace) -> None:
@@ -149,7 +164,8 @@ def carry_out(recipe: TomlRecipe, options: argparse.Namespace) -> None:
 
     Args:
         recipe: of any kind.
-        options: with ``out``, ``store``, ``device``, ``workers``, ``seconds``, and ``command`` for the manifest.
+        options: with ``out``, ``store``, ``device``, ``command`` for the manifest, and what ``add_execution`` and
+            ``add_remote_code`` add.
     """
     import time
 
@@ -166,10 +182,18 @@ def carry_out(recipe: TomlRecipe, options: argparse.Namespace) -> None:
         if place is not None:
             disk.check_writable(place / "manifest.json")
     deadline = None if options.seconds is None else time.time() + options.seconds
+    chosen = RunOptions(
+        folder,
+        options.store,
+        options.device,
+        options.workers,
+        deadline,
+        options.command,
+        options.overwrite,
+        options.trust_remote_code,
+    )
     with listening(ProgressBar()):
-        result = run_recipe(
-            recipe, RunOptions(folder, options.store, options.device, options.workers, deadline, options.command)
-        )
+        result = run_recipe(recipe, chosen)
     if not result.complete:
         printing.message(f"didact: time is up before all is done; the same command goes on in {folder}")
     if (folder / "records.parquet").is_file():
@@ -210,6 +234,7 @@ def load(options: argparse.Namespace) -> Model:
         device=options.device,
         max_length=options.max_length,
         max_truncated=1.0 if options.truncate else 0.5,
+        trust_remote_code=options.trust_remote_code,
     )
 
 

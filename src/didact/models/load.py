@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import torch
 
+from didact import checksums
 from didact.errors import ModelError
 from didact.models.blackbox import BlackBox
 from didact.models.compose import choose_head, compose
@@ -108,6 +109,7 @@ def _read(
         raise ModelError(f"the directory {name} holds no model: there is no config.json in it")
     if path.is_file():
         raise ModelError(f"{name} is a file; give the directory that holds config.json and model.safetensors")
+    checksums.check_hashes(path, f"copy the folder again, or delete {checksums.HASHES} if you changed it yourself")
     import transformers
 
     try:

@@ -15,22 +15,24 @@ same in every run, so the numbers are too, to the last bit.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
 
+from didact import disk
+from didact.checksums import HASHES
 from didact.errors import InputError
 from didact.experiments.engine.naming import example_names
+from didact.experiments.engine.objects import write_object
 from didact.experiments.engine.steps import KeyedStep, RecipeJob, Round, RunOptions
 from didact.experiments.engine.toml import Plain
 from didact.experiments.grading.memory import watched
 from didact.experiments.grading.nulls import broken
 from didact.experiments.grading.prepare import GradingExperiment
 from didact.models.network import NetworkModel
-from didact.models.surrogate import SETTINGS, fine_tune_masked, load_surrogate, save_surrogate
+from didact.models.surrogate import fine_tune_masked, load_surrogate, save_surrogate
 from didact.progress import working
 from didact.protocols import Evidence, Metric, Model
 from didact.provenance import content_hash, display_name, versions
@@ -91,14 +93,21 @@ class GradingJob(RecipeJob):
         """Of the experiment."""
         return self.experiment.recipe.name
 
+    def identity(self) -> dict[str, object]:
+        """The recipe, with what was loaded in place of where it lies."""
+        experiment = self.experiment
+        return {
+            **experiment.recipe.identity(),
+            "model": [experiment.model.fingerprint(), experiment.recipe.settings_of("model")],
+            "data": experiment.data.fingerprint,
+            "explainers": {label: keys.identity(one) for label, one in experiment.explainers.items()},
+            "metrics": {label: [one.card.name, dict(one.parameters)] for label, one in experiment.metrics.items()},
+        }
+
     def begin(self) -> None:
-        """Write recipe and manifest; results of an earlier recipe are removed, its parts stay."""
-        out = self.options.out
-        for name in ("records", "timings", "explanations"):
-            (out / f"{name}.parquet").unlink(missing_ok=True)
-        (out / "recipe.toml").write_text(self.experiment.recipe.to_toml(), encoding="utf-8")
-        manifest = json.dumps(_manifest(self.experiment, self.options.command), indent=1, ensure_ascii=False)
-        (out / "manifest.json").write_text(manifest + "\n", encoding="utf-8")
+        """Write recipe and manifest."""
+        disk.write_text(self.results / "recipe.toml", self.experiment.recipe.to_toml())
+        write_object(self.results / "manifest.json", _manifest(self.experiment, self.options.command))
 
     def rounds(self) -> Iterator[Round]:
         """Explanations first: targets of explanations decide the keys of grades."""
@@ -119,7 +128,7 @@ class GradingJob(RecipeJob):
         for one in self._gradings():
             rows = self._records_of(one)
             (timed if self.experiment.metrics[one.label].card.timed else lasting).extend(rows)
-        out = self.options.out
+        out = self.results
         if lasting:
             record_store.write(out / "records.parquet", pa.concat_tables(lasting))
         record_store.write(out / "timings.parquet", pa.concat_tables(timed))
@@ -231,7 +240,7 @@ class GradingJob(RecipeJob):
         model = self.experiment.model
         if not isinstance(model, NetworkModel):
             raise InputError(f"robust metrics fine-tune a copy of the model, and {model.name} is a black box")
-        if not (place / SETTINGS).is_file():
+        if not (place / HASHES).is_file():
             save_surrogate(fine_tune_masked(model, **self.experiment.tuning), place)
         return load_surrogate(place, str(model.network.device))
 
