@@ -14,6 +14,7 @@ from didact.errors import InputError, ParameterError
 from didact.types import SCALES, Example
 
 if TYPE_CHECKING:
+    from didact.api import Explanations
     from didact.experiments.engine.toml import TomlRecipe
     from didact.protocols import Model
     from didact.types import Estimate, Explanation
@@ -48,6 +49,16 @@ def add_method(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("method")
     group.add_argument("--level", help="what gets a score: word or token (default: the model's first level, word)")
     group.add_argument("--scale", choices=SCALES, help="which number is explained (default: logit, if there is one)")
+
+
+def add_on_error(parser: argparse.ArgumentParser) -> None:
+    """What happens to texts that cannot be explained."""
+    parser.add_argument(
+        "--on-error",
+        choices=("raise", "skip"),
+        default="raise",
+        help="a text that cannot be explained: stop and name it (raise), or go on and report it at the end (skip)",
+    )
 
 
 def add_dry_run(parser: argparse.ArgumentParser) -> None:
@@ -171,6 +182,15 @@ def parse_owned(pairs: Sequence[str], like: str) -> dict[str, dict[str, object]]
             raise ParameterError(f"--set takes NAME.SETTING=VALUE, such as {like}; got {name!r}")
         by_owner.setdefault(owner, {})[setting] = value
     return by_owner
+
+
+def kept(explanations: Explanations) -> Explanations:
+    """The explanations, once those left out are reported on standard error; refused when none is left."""
+    for note in explanations.skipped:
+        print(f"didact: {note}", file=sys.stderr)
+    if not explanations:
+        raise InputError("nothing could be explained; the reasons stand above")
+    return explanations
 
 
 def write(explanations: Sequence[Explanation], options: argparse.Namespace) -> None:
