@@ -46,7 +46,8 @@ def test_every_method_works_or_is_refused(architecture: str) -> None:
     worked = set()
     for card in ATTRIBUTIONS.cards():
         if card.needs <= model.capabilities:
-            assert np.isfinite(didact.explain(example, model, card.name, progress=False).array).all()
+            quick = {"rounds": 20} if card.name == "reagent" else {}
+            assert np.isfinite(didact.explain(example, model, card.name, progress=False, **quick).array).all()
             worked.add(card.name)
         else:
             with pytest.raises(CapabilityError, match="methods that work with it"):
