@@ -22,6 +22,7 @@ EXAMPLES = """examples:
   didact explain "A man sleeps." --pair "Nobody is awake." --model ./nli-model --inputs pair
   cat reviews.txt | didact explain - --format json
   didact explain reviews.txt --method kernel_shap --dry-run
+  didact explain reviews.txt --on-error skip
   didact explain reviews.txt --explainer runs/l2e --fallback lime
 """
 
@@ -48,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="X",
         help="expected disagreement with its reference above which --fallback is used (default: set in training)",
     )
+    shared.add_on_error(parser)
     shared.add_dry_run(parser)
     shared.add_output(parser)
 
@@ -57,7 +59,7 @@ def run(options: argparse.Namespace) -> None:
     shared.settle_output(options)
     examples = shared.read_input(options)
     settings = shared.parse_settings(options.set)
-    from didact.api import default_method, estimates, explain, load_explainer
+    from didact.api import default_method, estimates, load_explainer
 
     model = shared.load(options)
     settings = {"level": options.level, "scale": options.scale} | settings
@@ -70,7 +72,7 @@ def run(options: argparse.Namespace) -> None:
     if options.dry_run:
         shared.write_estimates(estimates(examples, model, [explainer]), options)
         return
-    shared.write(explain(examples, model, explainer, target=shared.parse_target(options.target)), options)
+    _write(examples, model, explainer, options)
 
 
 def _explain_learned(
@@ -82,8 +84,6 @@ def _explain_learned(
     if options.set and options.fallback is None:
         raise ParameterError("--set sets a method, and a trained network has no settings; name a --fallback")
     from didact.api import estimates, load_explainer
-    from didact.progress import listening
-    from didact.render.progress import ProgressBar
     from didact.trained.explainer import LearnedExplainer
     from didact.trained.fallback import FallbackExplainer
 
@@ -95,7 +95,11 @@ def _explain_learned(
     if options.dry_run:
         shared.write_estimates(estimates(examples, model, [explainer]), options)
         return
-    targets = [shared.parse_target(options.target)] * len(examples)
-    with listening(ProgressBar()):
-        explanations = explainer.explain(model, examples, targets)
-    shared.write(explanations, options)
+    _write(examples, model, explainer, options)
+
+
+def _write(examples: list[Example], model: Model, explainer: Explainer, options: argparse.Namespace) -> None:
+    from didact.api import explain
+
+    target = shared.parse_target(options.target)
+    shared.write(shared.kept(explain(examples, model, explainer, target=target, on_error=options.on_error)), options)

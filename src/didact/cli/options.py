@@ -23,6 +23,7 @@ from didact.types import SCALES, Example
 from didact.validation import parse_json
 
 if TYPE_CHECKING:
+    from didact.api import Explanations
     from didact.experiments.engine.kinds import ReportOptions
     from didact.experiments.engine.toml import TomlRecipe
     from didact.protocols import Model
@@ -117,6 +118,16 @@ def add_method(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("method")
     group.add_argument("--level", help="what gets a score: word or token (default: the model's first level, word)")
     group.add_argument("--scale", choices=SCALES, help="which number is explained (default: logit, if there is one)")
+
+
+def add_on_error(parser: argparse.ArgumentParser) -> None:
+    """What happens to texts that cannot be explained."""
+    parser.add_argument(
+        "--on-error",
+        choices=("raise", "skip"),
+        default="raise",
+        help="a text that cannot be explained: stop and name it (raise), or go on and report it at the end (skip)",
+    )
 
 
 def add_dry_run(parser: argparse.ArgumentParser) -> None:
@@ -293,6 +304,15 @@ def settle_output(options: argparse.Namespace) -> None:
     options.format = options.format or implied or "terminal"
     if options.out is not None:
         disk.check_writable(options.out)
+
+
+def kept(explanations: Explanations) -> Explanations:
+    """The explanations, once those left out are reported on standard error; refused when none is left."""
+    for note in explanations.skipped:
+        printing.message(f"didact: {note}")
+    if not explanations:
+        raise InputError("nothing could be explained; the reasons stand above")
+    return explanations
 
 
 def write(explanations: Sequence[Explanation], options: argparse.Namespace) -> None:

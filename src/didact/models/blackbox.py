@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -94,9 +95,8 @@ class BlackBox:
                 distinct, inverse = masks, np.arange(len(masks))
             else:
                 distinct, inverse = unique_rows(masks)
-            written = _replacements(unit, operator, len(distinct))
-            variants = zip(distinct, written, strict=True)
-            numbers = [texts.setdefault(_rewrite(unit, row, words), len(texts)) for row, words in variants]
+            written = rewritten(unit, operator, distinct)
+            numbers = [texts.setdefault(text, len(texts)) for text in written]
             rows.append([numbers[i] for i in inverse])
         outputs = torch.from_numpy(np.log(np.maximum(self._evaluate("evaluating variants", list(texts)), 1e-300)))
         count(forwards=sum(len(masks) for masks in keep), evaluated=len(texts))
@@ -153,27 +153,28 @@ class BlackBox:
         return operator
 
 
-def _replacements(units: Units, operator: Absence, rows: int) -> list[list[str | None]]:
-    """What stands for each unit when it is absent, variant by variant; None takes it out."""
-    if operator.kind != "sample":
-        return [[operator.token] * len(units)] * rows
-    pool = word_pool(operator.token)
-    drawn = draws(operator, units.example, np.arange(rows), len(units), len(pool))
-    return [[pool[i] for i in row] for row in drawn]
-
-
-def _rewrite(units: Units, keep: Keep, replacements: Sequence[str | None]) -> str:
-    """The text with its absent units replaced; a deleted unit takes the blanks before it along."""
+def rewritten(units: Units, operator: Absence, keep: Keep) -> Iterator[str]:
+    """The text of each variant, with absent units replaced; a deleted unit takes the blanks before it along."""
     text = units.example.text
-    if keep.all():
-        return text
-    parts: list[str] = []
-    cursor = 0
-    for span, kept, word in zip(units.spans, keep, replacements, strict=True):
-        gap = text[cursor : span.start]
-        if kept:
-            parts += [gap, text[span.start : span.end]]
-        elif word is not None:
-            parts += [gap, word]
-        cursor = span.end
-    return "".join([*parts, text[cursor:]]).strip()
+    ends = [0, *(span.end for span in units.spans)]
+    gaps = [text[end : span.start] for end, span in zip(ends, units.spans, strict=False)]
+    pieces = [text[end : span.end] for end, span in zip(ends, units.spans, strict=False)]  # with the gaps before them
+    for kept, words in zip(keep.tolist(), _replacements(units, operator, len(keep)), strict=True):
+        if words is None:
+            shown = "".join(itertools.compress(pieces, kept))
+        else:
+            shown = "".join(
+                piece if own else gap + word for piece, own, gap, word in zip(pieces, kept, gaps, words, strict=True)
+            )
+        yield text if all(kept) else (shown + text[ends[-1] :]).strip()
+
+
+def _replacements(units: Units, operator: Absence, rows: int) -> Iterator[Sequence[str] | None]:
+    """What stands for each unit when it is absent, variant by variant; None takes absent units out."""
+    if operator.kind == "sample":
+        pool = word_pool(operator.token)
+        for row in draws(operator, units.example, np.arange(rows), len(units), len(pool)):
+            yield [pool[i] for i in row]
+    else:
+        words = None if operator.token is None else [operator.token] * len(units)
+        yield from itertools.repeat(words, rows)

@@ -14,12 +14,13 @@ from didact.meter import count
 from didact.models import precision
 from didact.models.attention_gradients import attention_maps, maps_times_gradient
 from didact.models.batch import Encoded, EncodedBatch, Ints
-from didact.models.eval_mode import evaluating, frozen, parameters
+from didact.models.eval_mode import evaluating, frozen, parameters, several_rows
 from didact.models.exclusive import exclusive
 from didact.models.gradients import Blends, PointRows, Value, graph_budget, weighted_gradients
 from didact.models.heads.base import Head
 from didact.models.hidden import Reduce, hidden_gradients, hidden_layers, hidden_states, layer_of
 from didact.models.layers import Trace, is_layered, trace
+from didact.models.packed import is_packed, stored_weights
 from didact.models.planner import default_budget, run
 from didact.models.readers.base import AnyReader, network_name
 from didact.models.soft_masks import position_weights, soft_values
@@ -77,7 +78,8 @@ class NetworkModel:
     @property
     def precision(self) -> float:
         """How far the explained pass may lie from the plain one: further where products are rounded."""
-        return 1e-3 if precision.step(self.dtype, self.reader.device) < 1e-4 else 3e-2
+        exact = precision.step(self.dtype, self.reader.device) < 1e-4 and not is_packed(self.network)
+        return 1e-3 if exact else 3e-2
 
     @property
     def dtype(self) -> torch.dtype:
@@ -135,7 +137,7 @@ class NetworkModel:
     def _hash(self) -> str:
         config = getattr(self.network, "config", None)
         parts = [type(self.network).__name__ if config is None else config.to_dict(), self.reader.identity()]
-        for name, weight in self.network.state_dict().items():
+        for name, weight in stored_weights(self.network):
             flat = weight.detach().reshape(-1)
             sample = flat[:: max(1, flat.numel() // 64)][:64].double().cpu().numpy()
             parts.append([name, list(weight.shape), sample.tobytes().hex()])
@@ -276,7 +278,7 @@ class NetworkModel:
     def values_at(self, units: Units, target: Target, vectors: Tensor) -> Tensor:
         """The target at given embeddings of one example, differentiable: (k, positions, dim) -> (k,)."""
         _, value = self._points([units], [target], [vectors])
-        with evaluating(self.network), torch.enable_grad():
+        with evaluating(self.network), several_rows(self.network), torch.enable_grad():
             values = value(np.zeros(len(vectors), dtype=np.int64), vectors)
         count(forwards=len(vectors), evaluated=len(vectors))
         return values

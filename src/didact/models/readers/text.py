@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self, cast
 
@@ -48,7 +49,9 @@ class TextReader(Reader[Encoding]):
         self.tokenizer = tokenizer
         self.special = SpecialTokens(tokenizer, network)
         self.options = ReaderOptions(length_limit(network, tokenizer, given.max_length), given.max_truncated)
-        self.encoder = Encoder(tokenizer, self.options.max_length, self.options.max_truncated)
+        self.encoder = Encoder(
+            tokenizer, self.options.max_length, self.options.max_truncated, typed=takes_segments(network)
+        )
         self.default_absence = "drop" if tokenizer.mask_token_id is None else "mask"
 
     @classmethod
@@ -108,11 +111,11 @@ class TextReader(Reader[Encoding]):
             return [table(self.tensor(code.ids)).detach() for code in codes]
 
     def absent_vector(self, name: str, like: Tensor) -> Tensor:
-        """Embedding of the mask token, of padding, of a named token ("token:X"), or "zero"."""
-        if name == "zero":
-            return like.new_zeros(like.shape[-1])
+        """Embedding of the mask token, or else of padding, or else "zero"; or of a named token ("token:X")."""
         if name == "mask" and self.tokenizer.mask_token_id is None:
-            return self.absent_vector("pad" if self.tokenizer.pad_token_id is not None else "zero", like)
+            name = "pad"
+        if name == "zero" or (name == "pad" and self.tokenizer.pad_token_id is None):
+            return like.new_zeros(like.shape[-1])
         operator = Absence("token", "pad") if name == "pad" else Absence.parse(name)
         index = torch.tensor(self.special.absent_id(operator), device=like.device)
         vector: Tensor = self._table(index).detach()
@@ -139,6 +142,12 @@ class TextReader(Reader[Encoding]):
             types = [code.types for code in codes if code.types is not None]
             batch["token_type_ids"] = self.tensor(np.stack([pad(row, width, 0) for row in types]))
         return batch
+
+
+def takes_segments(network: nn.Module) -> bool:
+    """Whether any module of the network reads segment ids; a tokenizer may make them for one that has none."""
+    kinds = {type(module) for module in network.modules()}
+    return any("token_type_ids" in inspect.signature(kind.forward).parameters for kind in kinds)
 
 
 def names_pairs(network: nn.Module) -> bool:
