@@ -7,6 +7,7 @@ the code reads, functions that it calls, classes with their methods, and attribu
 
 from __future__ import annotations
 
+import copy
 import copyreg
 import dis
 import functools
@@ -17,6 +18,7 @@ import types
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -50,16 +52,19 @@ class Inventory:
         value: a function, a class or an object.
         name: what the first part is called.
         own: packages that are looked into although they are installed.
+        settled: take lists, dicts and sets that a class holds as they were when they were first looked at: they may be
+            records or caches that grow with use.
 
     Attributes:
         parts: a hash of every part by its name, such as "predict()", "predict.weights" or "rules.clean()".
         opaque: names of the parts that cannot be looked into, with their types.
     """
 
-    def __init__(self, value: object, name: str, own: Iterable[str] = ()) -> None:
+    def __init__(self, value: object, name: str, own: Iterable[str] = (), *, settled: bool = False) -> None:
         self.parts: dict[str, str] = {}
         self.opaque: dict[str, str] = {}
         self._own = frozenset(own)
+        self._settled = settled
         self._seen: dict[int, str] = {}
         self._alive: list[object] = []  # an id is good for as long as its object lives
         self._visit(name, value)
@@ -157,8 +162,11 @@ class Inventory:
         for number, base in enumerate(cls.__bases__):
             self._visit(f"{name}.base {number}", base)
         for label, value in sorted(vars(cls).items()):
-            if label not in _NO_STATE and not isinstance(value, _SLOTS):
-                self._visit(f"{name}.{label}", value)
+            if label in _NO_STATE or isinstance(value, _SLOTS):
+                continue
+            if self._settled and type(value) in (list, dict, set):
+                value = _as_first_seen(cls, label, value)
+            self._visit(f"{name}.{label}", value)
 
     def _object(self, name: str, value: object) -> None:
         """An object by its class and by how it would be pickled."""
@@ -256,23 +264,19 @@ class Inventory:
         return not self._is_library((value if isinstance(value, type) else type(value)).__module__)
 
 
-def digest_of(value: object, name: str = "", own: Iterable[str] = ()) -> str:
+def digest_of(value: object, name: str = "") -> str:
     """Hash of what a function, a class or an object consists of."""
-    return Inventory(value, name, own).digest()
+    return Inventory(value, name).digest()
 
 
-def foreign_code(cls: type) -> str:
-    """Hash of a class's code where it is not didact's own, with all that its package defines for it; empty where it is.
+def foreign_code(value: object) -> str:
+    """Hash of a class or an object of one that is not didact's own; empty where it is.
 
-    For registered things of other packages, whose versions are recorded nowhere.
+    For registered things of other packages, whose versions are recorded nowhere: the class's code with all that its
+    package defines for it, and the object's state.
     """
-    root = cls.__module__.partition(".")[0]
-    return "" if root == "didact" else digest_of(cls, own=[root])
-
-
-def foreign_object(value: object) -> str:
-    """Hash of an object's state and of its class's code, with all that its package defines for it."""
-    return digest_of(value, own=[type(value).__module__.partition(".")[0]])
+    root = (value if isinstance(value, type) else type(value)).__module__.partition(".")[0]
+    return "" if root == "didact" else Inventory(value, "", [root], settled=True).digest()
 
 
 def full_name(cls: type) -> str:
@@ -308,6 +312,15 @@ def _first_folder(root: str) -> str | None:
 
 
 _ABSENT = object()
+_FIRST: WeakKeyDictionary[type, dict[str, tuple[object, object]]] = WeakKeyDictionary()
+
+
+def _as_first_seen(cls: type, label: str, value: object) -> object:
+    """A copy of a class's container from the first time that this very container was looked at."""
+    known = _FIRST.setdefault(cls, {})
+    if label not in known or known[label][0] is not value:
+        known[label] = (value, copy.copy(value))
+    return known[label][1]
 
 
 def _content(cell: types.CellType) -> object:

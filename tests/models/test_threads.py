@@ -121,7 +121,7 @@ def test_threads_explain_by_mixed_methods_as_one_thread_does() -> None:
     def calls(thread: int) -> list[tuple[int, tuple[float, ...], str]]:
         rng, made = np.random.default_rng(thread), []
         together.wait()
-        for number in rng.integers(len(pairs), size=CALLS):
+        for number in rng.integers(len(pairs), size=10):
             method, text = pairs[number]
             model = shared if number % 2 else load_model(given)
             made.append((int(number), method.explain(model, [text])[0].scores, model.fingerprint()))

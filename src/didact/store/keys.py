@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
-from didact.code_identity import foreign_object
+from didact.code_identity import foreign_code
 from didact.protocols import Explainer, Metric, Model
 from didact.provenance import content_hash, versions
 from didact.types import Example
@@ -30,8 +30,8 @@ def identity(thing: Explainer | Metric) -> list[object]:
     their code and the object's state, and the same for explainers that this one holds.
     """
     inner = [identity(held) for held in getattr(thing, "__dict__", {}).values() if isinstance(held, Explainer)]
-    own = [] if type(thing).__module__.partition(".")[0] == "didact" else [foreign_object(thing)]
-    return [thing.card.name, dict(thing.parameters), *inner, *own]
+    code = foreign_code(thing)
+    return [thing.card.name, dict(thing.parameters), *inner, *([code] if code else [])]
 
 
 def readings(model: Model, examples: Sequence[Example]) -> list[str]:

@@ -64,7 +64,7 @@ class TextReader(Reader[Encoding]):
 
     def identity(self) -> object:
         """The tokenizer with all its rules, and the length at which texts are cut."""
-        return [self.card.name, self.options.max_length, tokenizer_identity(self.tokenizer)]
+        return [self.options.max_length, tokenizer_identity(self.tokenizer)]
 
     def check(self, example: Example) -> None:
         """Refuse pairs."""
