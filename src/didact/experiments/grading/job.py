@@ -272,7 +272,7 @@ class GradingJob(RecipeJob):
         others = self._others(slot) if "others" in needs else []
         return content_hash(
             [
-                *("grade", keys.FORMAT, self._origin, metric.card.name, dict(metric.parameters), one.null),
+                *("grade", keys.FORMAT, self._origin, keys.identity(metric), one.null),
                 [self._explanation_key(other, piece) for other in used],
                 [[other.label, self._explanation_key(other, piece)] for other in others],
                 [explanation.target.index for explanation in given[piece]],
