@@ -39,7 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--explainer", metavar="DIR", help="what 'didact train' wrote, or its Hub id, instead of --method"
     )
     group.add_argument(
-        "--fallback", metavar="NAME", help="method for texts where the network is likely wrong; --set then sets it"
+        "--fallback",
+        metavar="NAME",
+        help="method for texts above the threshold of expected disagreement; --set then sets it. The estimate is for "
+        "texts like those of the training: it does not notice other kinds of text",
     )
     group.add_argument(
         "--disagreement-above",
@@ -74,7 +77,7 @@ def run(options: argparse.Namespace) -> None:
 def _explain_learned(
     examples: list[Example], model: Model, options: argparse.Namespace, settings: dict[str, object]
 ) -> None:
-    """Explain with a trained network, and texts where it is likely wrong with a method, where one is named."""
+    """Explain with a trained network, and texts with a high expected disagreement with a method, where one is named."""
     if options.method is not None:
         raise ParameterError(f"give --method {options.method} or --explainer {options.explainer}, not both")
     if options.set and options.fallback is None:

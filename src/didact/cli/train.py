@@ -190,6 +190,8 @@ def _show(explainer: LearnedExplainer) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from didact.trained.disagreement import SCOPE
+
     about = explainer.about
     table = Table("", "held-out texts", box=None, header_style="bold", padding=(0, 2, 0, 0))
     for name, value in {**about.scores, **about.cost}.items():
@@ -198,3 +200,7 @@ def _show(explainer: LearnedExplainer) -> None:
         table.add_row("threshold of a fallback", f"{explainer.disagreement.threshold:.3f}")
     title = f"How well the network follows {about.reference} ({about.model}):" if about.reference else about.model
     Console().print("", title, "", table, "", sep="\n")
+    if explainer.disagreement is not None:
+        print(f"{SCOPE}\n")
+    if explainer.verdict:
+        print(f"{explainer.verdict}\n")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from didact.trained.disagreement import SCOPE
+from didact.trained.held_out import HeldOutAgreement
 from didact.trained.metadata import SavedConfig, SavedOrigin
 from didact.types import JsonValue
 
@@ -22,7 +24,9 @@ def readme(config: SavedConfig, place: str) -> str:
         f"text counts for what `{model}` predicts. It learned that from {_reference(about)} and replaces it. Made with "
         f"didact: a {config['shape']['name']} trained by {config['signal']['name']}.",
         _table("What it is", ("", ""), _facts(config)),
+        _verdict(about),
         _table("Scores on held-out texts", ("measure", "value"), about["scores"]),
+        f"## Expected disagreement\n\n{SCOPE}" if about["disagreement"] is not None else "",
         _table("What it costs", ("", ""), about["cost"]),
         *(_table(f"The {name} runtime against torch", ("", ""), facts) for name, facts in _runtimes(config)),
         f"## Use it\n\n```python\nfrom didact.trained.explainer import LearnedExplainer\n"
@@ -36,6 +40,15 @@ def readme(config: SavedConfig, place: str) -> str:
 
 def _head(config: SavedConfig) -> str:
     return f"---\nlibrary_name: didact\ntags:\n- explainability\n- feature-attribution\n- {config['method']}\n---"
+
+
+def _verdict(about: SavedOrigin) -> str:
+    """The section on agreement with the reference, where it was measured."""
+    known = about.get("agreement")
+    if known is None:
+        return ""
+    agreement, reference = HeldOutAgreement.from_dict(known), _reference(about)
+    return f"## Does it follow its reference?\n\n{agreement.caution(reference) or agreement.sentence(reference)}"
 
 
 def _facts(config: SavedConfig) -> dict[str, str]:

@@ -11,6 +11,7 @@ from didact.errors import CapabilityError, ParameterError
 from didact.protocols import ExampleLike, Model
 from didact.provenance import display_name
 from didact.store.parts import Parts
+from didact.trained.held_out import warn
 from didact.trained.presets.base import PRESETS, Reference, Texts, TrainingInput
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ def train(  # noqa: PLR0913 - one call, and every argument but the first three h
     **settings: object,
 ) -> LearnedExplainer:
     """Train an explainer of a model.
+
+    ``verdict`` of the result says whether it follows its reference on held-out texts; where it is no better than
+    chance, a warning says so now, when it is loaded, and on each of its explanations.
 
     Args:
         preset: a registered name, such as "l2e".
@@ -59,7 +63,7 @@ def train(  # noqa: PLR0913 - one call, and every argument but the first three h
         raise CapabilityError(
             f"{preset} needs a model that is {' and '.join(sorted(missing))}, which {model.name} is not"
         )
-    return chosen.train(
+    explainer = chosen.train(
         TrainingInput(
             model=model,
             examples=examples,
@@ -71,6 +75,8 @@ def train(  # noqa: PLR0913 - one call, and every argument but the first three h
             data=data,
         )
     )
+    warn(explainer.about, f"the explainer that {preset} trained")
+    return explainer
 
 
 def described(data: Dataset) -> str:
