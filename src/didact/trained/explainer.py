@@ -172,7 +172,7 @@ class LearnedExplainer:
             details = self._details(items, scores, predictions)
         forwards = (1 if known is None else 0) + (1 if self.shape.card.needs else 0)
         cost = Cost(forwards, 0, round(meter.evaluated / len(examples)), meter.seconds / len(examples))
-        parameters, now = self.parameters, versions()
+        parameters, now, cautions = self.parameters, versions(), (self.caution,) if self.caution else ()
         return [
             Explanation(
                 method=self.card.name,
@@ -184,6 +184,7 @@ class LearnedExplainer:
                 signed=self.signed,
                 cost=cost,
                 details=d,
+                warnings=cautions,
                 model=source,
                 versions=now,
             )

@@ -81,11 +81,13 @@ class HeldOutAgreement:
         """The verdict with the numbers that it rests on."""
         measured, (n, left_out) = self.learned, (self.learned.n, self.learned.left_out)
         if not n:
-            return f"It was not measured whether it follows its reference, {reference}: there are no held-out texts."
+            return f"It was not measured whether this explainer follows its reference, {reference}: there are no held-out texts."
         beside = f" (left out: {left_out:,}, whose scores have no order)" if left_out else ""
         numbers = f"Spearman {measured} on {n:,} held-out texts{beside}, chance {CHANCE:g}"
         if self.absolute is not None:
-            numbers += f"; that is with the absolute scores, whose order it learned; with the signed ones {self.as_given}"
+            numbers += (
+                f"; that is with the absolute scores, whose order it learned; with the signed ones {self.as_given}"
+            )
         return f"{_VERDICTS[self.verdict].format(reference=reference)}: {numbers}."
 
     def caution(self, reference: str) -> str:
@@ -113,9 +115,9 @@ class HeldOutAgreement:
 
 
 _VERDICTS = {
-    "follows": "It follows its reference, {reference}",
-    "chance": "It follows its reference, {reference}, no better than chance",
-    "unknown": "There are too few held-out texts to tell whether it follows its reference, {reference}",
+    "follows": "This explainer follows its reference, {reference}",
+    "chance": "This explainer follows its reference, {reference}, no better than chance",
+    "unknown": "There are too few held-out texts to tell whether this explainer follows its reference, {reference}",
 }
 
 
@@ -129,7 +131,7 @@ def caution(about: ExplainerMetadata) -> str:
     if about.agreement is not None:
         return HeldOutAgreement.from_dict(about.agreement).caution(about.reference)
     mean = about.scores.get("spearman", 1.0)  # all that is known of one that was saved by an earlier version
-    follows = f"It does not follow its reference, {about.reference}: Spearman {mean:.2f} on held-out texts."
+    follows = f"This explainer does not follow its reference, {about.reference}: Spearman {mean:.2f} on held-out texts."
     return "" if mean > CHANCE else follows
 
 
