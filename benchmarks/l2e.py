@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import didact
 import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedModel
 
+import didact
 from benchmarks.common import (
     SHARED,
     Table,

@@ -269,6 +269,81 @@ def _closed_form(what: str) -> str:
     return markdown_table(("hints", "gain", "95 % interval", "p (Holm)"), rows, "lr").replace("-0.0", "0.0")
 
 
+# Single figures, as docs/claims.toml asks for them
+
+
+def figure(wanted: Mapping[str, Any]) -> float:
+    """The figure that a claim rests on, from its records; see the head of ``docs/claims.toml``."""
+    for kind, compute in FIGURES.items():
+        if kind in wanted:
+            return float(compute(wanted)) * float(wanted.get("scale", 1))
+    raise KeyError(f"a figure needs one of {', '.join(FIGURES)}, got {dict(wanted)}")
+
+
+def _l2e_figure(wanted: Mapping[str, Any]) -> float:
+    name, metric = wanted["l2e"], wanted["metric"]
+    if "explainer" in wanted:
+        under = mean(name, metric, wanted["over"]) if "over" in wanted else 1.0
+        return mean(name, metric, wanted["explainer"]) / under
+    return compared(name, metric, wanted["learned"], wanted["reference"])[wanted.get("take", "ratio")]
+
+
+def _grading_figure(wanted: Mapping[str, Any]) -> float:
+    rows = [row for row in graded(wanted["grading"]) if row["metric"] == wanted["metric"]]
+    (row,) = [row for row in rows if row["explainer"] == wanted["explainer"]]
+    return float(row[wanted.get("take", "mean")])
+
+
+def _gain_figure(wanted: Mapping[str, Any]) -> float:
+    student, channel, size = wanted["setting"]
+    return 100 * float(gain(wanted["gains"], (student, channel, size), wanted["method"])[wanted.get("take", "gain")])
+
+
+def _tau_figure(wanted: Mapping[str, Any]) -> float:
+    for row in report(wanted["tau"])["agreements"]:
+        settings = [[row[side][key] for key in ("student", "channel", "size")] for side in ("first", "second")]
+        if settings == wanted["settings"]:
+            return float(row[wanted.get("take", "tau")])
+    raise KeyError(wanted["settings"])
+
+
+def _speed_figure(wanted: Mapping[str, Any]) -> float:
+    """How many times longer the first takes than the second: the median, the least or the most of the rounds."""
+    times = json.loads((RESULTS / "speed.json").read_text(encoding="utf-8"))["l2e"]["raw"]["times"][wanted["batch"]]
+    if isinstance(wanted["speed"], str):
+        return 1000 * float(np.median([each["cpu"] for each in times[wanted["speed"]]]))
+    slow, fast = (np.array([each["cpu"] for each in times[name]]) for name in wanted["speed"])
+    return float({"median": np.median, "least": np.min, "most": np.max}[wanted.get("take", "median")](slow / fast))
+
+
+def _json_figure(wanted: Mapping[str, Any]) -> float:
+    data = json.loads((RESULTS / wanted["json"]).read_text(encoding="utf-8"))
+    under = max(_values(data, wanted["over"].split("/"))) if "over" in wanted else 1.0
+    return max(_values(data, wanted["path"].split("/"))) / under
+
+
+def _values(data: Any, path: Sequence[str]) -> list[float]:
+    """All numbers at a path of keys, places, name=value of an entry, or * for any key."""
+    if not path:
+        return [float(data)]
+    key, *rest = path
+    if key == "*":
+        return [value for each in data.values() for value in _values(each, rest)]
+    if "=" in key:
+        name, _, wanted = key.partition("=")
+        return [value for each in data if str(each[name]) == wanted for value in _values(each, rest)]
+    return _values(data[int(key)] if isinstance(data, list) else data[key], rest)
+
+
+FIGURES: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
+    "l2e": _l2e_figure,
+    "grading": _grading_figure,
+    "gains": _gain_figure,
+    "tau": _tau_figure,
+    "speed": _speed_figure,
+    "json": _json_figure,
+}
+
 TABLES: Mapping[str, Callable[[str], str]] = {
     "lime": _lime,
     "references": _references,

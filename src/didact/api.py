@@ -201,7 +201,7 @@ def train(
     if out is not None:
         explainer.save_pretrained(out)
     if progress and explainer.verdict:
-        print(explainer.verdict, file=sys.stderr)
+        sys.stderr.write(f"{explainer.verdict}\n")
     return explainer
 
 

@@ -1,4 +1,4 @@
-"""Fallback: texts on which a learned explainer is expected to disagree with its reference are explained by a slow one."""
+"""Fallback: texts on which a learned explainer is expected to be far from its reference are explained by a slow one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class FallbackExplainer(WrappedExplainer):
     card: ClassVar[Card] = Card(
         name="fallback",
         family="learned",
-        summary="A learned explainer, and a slow one where much disagreement is expected; for texts like the training texts.",
+        summary="A learned explainer, and a slow one for texts on which much disagreement is expected.",
         reference="didact",
         cost="that of the learned explainer; for doubtful texts that of the slow one as well",
     )

@@ -81,7 +81,7 @@ class HeldOutAgreement:
         """The verdict with the numbers that it rests on."""
         measured, (n, left_out) = self.learned, (self.learned.n, self.learned.left_out)
         if not n:
-            return f"It was not measured whether this explainer follows its reference, {reference}: there are no held-out texts."
+            return f"No held-out texts: it is not known whether this explainer follows its reference, {reference}."
         beside = f" (left out: {left_out:,}, whose scores have no order)" if left_out else ""
         numbers = f"Spearman {measured} on {n:,} held-out texts{beside}, chance {CHANCE:g}"
         if self.absolute is not None:
