@@ -132,7 +132,8 @@ def test_all_or_nothing_in_the_rationale_is_undefined(metric: BaseMetric) -> Non
 def test_only_what_the_model_saw_of_a_truncated_text_counts(metric: BaseMetric) -> None:
     # Seen: a, dull, plot, with. Of the rationale "dull ... songs" only dull is left; it has the highest score.
     cut = explained(Example(TEXT, rationale=marked(TEXT, "dull", "songs")), [0, 3, 1, 2])
-    assert value(metric, cut) == 1.0
+    # 30 % of four words are two: dull and one too many.
+    assert value(metric, cut) == (pytest.approx(2 / 3) if isinstance(metric, RationaleF1) else 1.0)
     # Nothing of the rationale was seen.
     assert math.isnan(value(metric, explained(Example(TEXT, rationale=marked(TEXT, "songs")), [0, 3, 1, 2])))
 
