@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
+from didact.experiments.distillation import report as networks
 from didact.experiments.distillation.summary import gather
 from didact.render.markup import markdown_table
 from didact.types import Floats
@@ -104,8 +105,8 @@ def _lime(name: str) -> str:
         for metric, measure in MEASURES.items():
             if ranks and metric in OF_LABELS:
                 continue
-            for reference in ("abs(lime)", "lime") if ranks else ("lime",):
-                rows.append([title, measure, *_beside(name, metric, learned, reference)])
+            beside = ("abs(lime)", "lime") if ranks else ("lime",)
+            rows += [[title, measure, *_beside(name, metric, learned, reference)] for reference in beside]
     heads = ("network", "measure", "beside", "network's", "LIME's", "ratio", "n", "left out", "random scores")
     return markdown_table(heads, rows, "lllrrrrrr")
 
@@ -126,34 +127,8 @@ def _beside(name: str, metric: str, learned: str, reference: str) -> list[str]:
 
 
 def _references(name: str) -> str:
-    """Every network beside its reference: learned / reference = ratio, * where they differ significantly."""
-    summary = study(name)
-    order = [entry["label"] for entry in summary["study"]["references"]]
-    steps = [re.fullmatch(r"learn/(\w+)/(tokens|words)/(\w+)/0", step) for step in summary["facts"]]
-    found = sorted((order.index(step[1]), step[3], step[2]) for step in steps if step is not None)
-    networks = [(order[number], reading, signal) for number, signal, reading in found]
-    rows = [_reference_row(summary, network) for network in networks]
-    return markdown_table(("reference, signal", "training texts", *MEASURES.values()), rows, "lrl")
-
-
-def _reference_row(summary: Mapping[str, Any], network: tuple[str, str, str]) -> list[str]:
-    reference, reading, signal = network
-    texts = summary["facts"][f"learn/{reference}/{reading}/{signal}/0"]["texts"]
-    learned = f"l2e{'_words' if reading == 'words' else ''} {signal}({reference})"
-    beside = f"abs({reference})" if signal == "ranking" else reference
-    known = {(row["metric"], row["reference"]): row for row in summary["versus"] if row["learned"] == learned}
-    title = f"{reference}, {signal.replace('_', ' ')}{', reads words' if reading == 'words' else ''}"
-    title += ", beside absolute weights" if signal == "ranking" else ""
-    cells = []
-    for metric in MEASURES:
-        row = known.get((metric, beside))
-        cells.append(_ratio(row) if row and (signal == "labelling" or metric not in OF_LABELS) else "–")
-    return [title, f"{texts:,}", *cells]
-
-
-def _ratio(row: Mapping[str, Any]) -> str:
-    star = "*" if row["adjusted"] < 0.05 else ""
-    return f"{row['own']:.3g} / {row['theirs']:.3g} = {row['ratio']:.2f}{star}"
+    """Every network beside its reference."""
+    return networks.table(study(name))
 
 
 def _gpu(_: str) -> str:

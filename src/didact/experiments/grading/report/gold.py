@@ -12,7 +12,7 @@ from didact.types import Floats
 
 
 def gold_lines(findings: GradingFindings) -> list[str]:
-    """For each comparison with rationales: how many texts count, how many do not, and the best method's mean on both."""
+    """For each comparison with rationales: how many texts count, how many not, and the best method's mean on both."""
     columns = (column for column in findings.summary.columns if column.metric.family == "plausibility")
     return [line for column in columns for line in _line(findings, column)]
 
