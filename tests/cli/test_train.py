@@ -18,6 +18,7 @@ from didact.testing.tiny import tiny_model
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.presets.base import PRESETS, ExplainerPreset, PresetCard, TrainingInput, settings_of
 
+pytestmark = pytest.mark.filterwarnings("ignore::didact.trained.held_out.FidelityWarning")  # few texts and epochs
 QUICK = ("--reference", "occlusion", "--epochs", "2", "--width", "8")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from typing import TYPE_CHECKING
 
 from didact.cli import options as shared
@@ -87,8 +88,11 @@ def _explain_learned(
     from didact.render.progress import ProgressBar
     from didact.trained.explainer import LearnedExplainer
     from didact.trained.fallback import FallbackExplainer
+    from didact.trained.held_out import FidelityWarning
 
-    learned = LearnedExplainer.from_pretrained(options.explainer, model=model, device=options.device)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FidelityWarning)  # each explanation shows it
+        learned = LearnedExplainer.from_pretrained(options.explainer, model=model, device=options.device)
     explainer: Explainer = learned
     if options.fallback is not None:
         slow = load_explainer(options.fallback, **settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import NoneType
@@ -111,6 +112,7 @@ def run(options: argparse.Namespace) -> None:
     from didact.progress import listening
     from didact.render.progress import ProgressBar
     from didact.store.parts import Parts
+    from didact.trained.held_out import FidelityWarning
     from didact.trained.presets.base import PRESETS, settings_of
     from didact.trained.train import train
 
@@ -118,7 +120,8 @@ def run(options: argparse.Namespace) -> None:
     settings = _settings(options, settings_of(PRESETS.get(card.name)))
     reference = None if card.learns is None else _reference(options, card)
     model = shared.load(options)
-    with listening(ProgressBar()):
+    with listening(ProgressBar()), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FidelityWarning)  # the verdict below says it
         examples, name = _examples(options, model)
         explainer = train(
             card.name,
@@ -203,4 +206,4 @@ def _show(explainer: LearnedExplainer) -> None:
     if explainer.disagreement is not None:
         print(f"{SCOPE}\n")
     if explainer.verdict:
-        print(f"{explainer.verdict}\n")
+        print(f"{explainer.caution or explainer.verdict}\n")

@@ -31,6 +31,10 @@ FEWEST = 8
 Verdict = Literal["follows", "chance", "unknown"]
 
 
+class FidelityWarning(UserWarning):
+    """A learned explainer is no better than chance at what it learned."""
+
+
 @dataclass(frozen=True)
 class RankCorrelation:
     """Mean of Spearman's correlation over texts, with its 95 % interval.
@@ -139,7 +143,7 @@ def warn(about: ExplainerMetadata, who: str) -> None:
     """A Python warning where an explainer is no better than chance; too few texts to tell are no reason for one."""
     known = None if about.agreement is None else HeldOutAgreement.from_dict(about.agreement).verdict
     if known in (None, "chance") and caution(about):
-        warnings.warn(f"{who}: {caution(about)}", stacklevel=3)
+        warnings.warn(f"{who}: {caution(about)}", FidelityWarning, stacklevel=3)
 
 
 def held_out_agreement(
