@@ -23,6 +23,7 @@ from didact.protocols import Explainer, Model
 from didact.testing.conformance import CHECKS, applicable, make_case
 from didact.testing.tiny import TEXTS, keyword_predict, tiny_model
 from didact.trained.explainer import LearnedExplainer
+from didact.trained.held_out import FidelityWarning
 from didact.trained.metadata import ExplainerMetadata
 from didact.trained.shapes.scorer import Scorer, ScorerConfig
 from didact.trained.signals.base import Signal
@@ -362,11 +363,13 @@ def test_an_unreachable_hub_is_told(model: Model, tmp_path: Path, monkeypatch: p
         LearnedExplainer.from_pretrained(tmp_path, device="gpu")
 
 
+@pytest.mark.filterwarnings("ignore::didact.trained.held_out.FidelityWarning")
 def test_a_folder_of_the_first_format_is_read(tmp_path: Path) -> None:
     """Written when the reference was called teacher and expected disagreement doubt; it explains as it did then."""
     written = Path(__file__).parent / "data" / "explainer-format-1"
     black_box = load_model(keyword_predict, labels=("negative", "positive"))
-    explainer = LearnedExplainer.from_pretrained(written, force=True)
+    with pytest.warns(FidelityWarning, match=r"does not follow its reference, occlusion\+random: Spearman -0\.34"):
+        explainer = LearnedExplainer.from_pretrained(written, force=True)
     (found,) = explainer.explain(black_box, ["a warm film with dull acting"])
     expected = (-2.0591676, -0.7597384, 1.9735651, 0.5891116, -1.6265595, -1.6408696)
     assert found.scores == pytest.approx(expected, abs=1e-5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from didact.experiments.grading.report.findings import GradingFindings
+from didact.experiments.grading.report.gold import gold_lines
 from didact.experiments.grading.summary import Column
 from didact.experiments.report.formatting import interval, listed, number, plural
 from didact.render.facts import duration, percent
@@ -44,7 +45,7 @@ def caveats(findings: GradingFindings) -> list[str]:
     if texts < FEW:
         lines.append(f"{texts} texts are few: only large differences can show.")
     lines += _needed(findings)
-    lines += _undefined(findings)
+    lines += [*_undefined(findings), *gold_lines(findings)]
     cut = findings.run.kept.truncated if findings.run.kept is not None else 0.0
     if cut:
         lines.append(
