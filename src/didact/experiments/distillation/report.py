@@ -9,7 +9,6 @@ from didact.experiments.distillation.recipe import READINGS, SIGNALS, learned_la
 from didact.experiments.engine.objects import read_object
 from didact.experiments.engine.toml import Options, Plain
 
-ALPHA = 0.05
 COLUMNS = {
     "log_odds_positive": "Δlog-odds, positive words",
     "log_odds_difference": "Δlog-odds, top 30 %",
@@ -20,6 +19,10 @@ COLUMNS = {
     "iou_lexical_top": "IoU lexical, top",
     "iou_semantic_top": "IoU semantic, top",
 }
+NOTE = (
+    "learned / reference = ratio, means over test texts; *: the means differ (studentised bootstrap, corrected over all "
+    "metrics and networks)."
+)
 OF_LABELS = ("log_odds_positive", "agreement_labelled", "iou_lexical_labels", "iou_semantic_labels")
 """Measured by the labels of words, which networks that rank do not give."""
 
@@ -38,12 +41,12 @@ def read_summary(folder: Path) -> Plain:
 
 
 def markdown(summary: Options) -> str:
-    """A row per network: learned / reference = ratio on every metric; * differs (Wilcoxon, Holm)."""
+    """A row per network: learned / reference = ratio on every metric; * the means differ."""
     study = summary["study"]
     lines = [f"# {study['name']}: learned explainers beside their references", ""]
     lines += [f"| reference, signal | training texts | {' | '.join(COLUMNS.values())} |"]
     lines += [f"|---|--:|{'---|' * len(COLUMNS)}", *_rows(summary), ""]
-    lines += ["learned / reference = ratio, means over test texts; *: differs (Wilcoxon, Holm)."]
+    lines += [NOTE]
     return "\n".join(lines) + "\n"
 
 
@@ -76,5 +79,5 @@ def _row(summary: Options, reference: str, signal: str, reading: str) -> str | N
 
 
 def _cell(row: Options) -> str:
-    star = "*" if row["adjusted"] < ALPHA else ""
+    star = "*" if row.get("differs") else ""
     return f"{row['own']:.3g} / {row['theirs']:.3g} = {row['ratio']:.2f}{star}"

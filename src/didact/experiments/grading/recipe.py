@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, get_args
 from didact.errors import FormatError
 from didact.experiments.engine.toml import GRADING, Entry, Options, TomlRecipe, check_choice
 
-Null = Literal["shuffle", "labels"]
+Null = Literal["shuffle"]
 NULLS: tuple[Null, ...] = get_args(Null)
 
 ALL = "all"
