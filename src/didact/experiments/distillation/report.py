@@ -11,7 +11,6 @@ from didact.experiments.engine.objects import read_object
 from didact.experiments.engine.toml import Options, Plain
 from didact.render.markup import markdown_table, markdown_text
 
-ALPHA = 0.05
 COLUMNS = {
     "log_odds_positive": "Δlog-odds, positive words",
     "log_odds_difference": "Δlog-odds, top 30 %",
@@ -23,6 +22,12 @@ COLUMNS = {
     "iou_lexical_top": "IoU lexical, top",
     "iou_semantic_top": "IoU semantic, top",
 }
+NOTE = (
+    "learned / reference = ratio, means over the test texts on which both are defined; (n): how many these are, where "
+    "some are left out; *: the means differ (studentised bootstrap, corrected over all metrics and networks). A network "
+    "that learned the order of absolute weights stands beside these, and beside the weights as given. Random scores are "
+    "the chance level."
+)
 OF_LABELS = ("log_odds_positive", "agreement_labelled", "iou_lexical_labels", "iou_semantic_labels")
 """Measured by the labels of words, which networks that rank do not give."""
 
@@ -43,14 +48,7 @@ def read_summary(folder: Path) -> Plain:
 def markdown(summary: Options) -> str:
     """The table under a title, and how to read it."""
     title = f"# {markdown_text(str(summary['study']['name']))}: learned explainers beside their references"
-    return "\n".join([title, "", table(summary), "", READ, ""])
-
-
-READ = (
-    "learned / reference = ratio, means over the test texts on which both are defined; (n): how many these are, where "
-    "some are left out; *: differs (Wilcoxon, Holm). A network that learned the order of absolute weights stands "
-    "beside these, and beside the weights as given. Random scores are the chance level."
-)
+    return "\n".join([title, "", table(summary), "", NOTE, ""])
 
 
 def table(summary: Options) -> str:
@@ -96,6 +94,6 @@ def _chance(summary: Options) -> list[str]:
 def _cell(row: Options | None, texts: int) -> str:
     if row is None:
         return "–"
-    star = "*" if row["adjusted"] < ALPHA else ""
+    star = "*" if row.get("differs") else ""
     count = f" ({row['n']:,})" if row["n"] < texts else ""
     return f"{row['own']:.3g} / {row['theirs']:.3g} = {row['ratio']:.2f}{star}{count}"
