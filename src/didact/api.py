@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
+from didact import disk
 from didact.attribution.base import ATTRIBUTIONS, Attribution, check_needs
 from didact.data import attribution_imports
 from didact.errors import InputError, ParameterError
@@ -266,8 +267,7 @@ def save(explanations: Explanation | Sequence[Explanation], path: str | Path) ->
     several = [explanations] if isinstance(explanations, Explanation) else list(explanations)
     place = Path(path)
     text = render(several, place.suffix.removeprefix(".") or "json")
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text(text, encoding="utf-8")
+    disk.write_text(place, text)
     return place
 
 

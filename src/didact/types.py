@@ -278,6 +278,7 @@ class Units:
         regions: where each unit stands in the source.
         positions: the input positions each unit covers; empty for a black box, which shows none.
         truncated: share of the source's characters that the model's length limit cuts off.
+        unknown: share of the source's tokens that the model's tokenizer does not know.
     """
 
     example: Example
@@ -285,6 +286,7 @@ class Units:
     regions: tuple[Region, ...]
     positions: tuple[tuple[int, ...], ...] = ()
     truncated: float = 0.0
+    unknown: float = 0.0
 
     def __post_init__(self) -> None:
         for number, region in enumerate(self.regions):
@@ -318,6 +320,7 @@ class Units:
             "regions": plain_regions(self.regions),
             "positions": [list(p) for p in self.positions],
             "truncated": self.truncated,
+            **({"unknown": self.unknown} if self.unknown else {}),
         }
 
     @classmethod
@@ -329,6 +332,7 @@ class Units:
             regions=read_regions(data["regions"] if "regions" in data else data["spans"]),
             positions=tuple(tuple(p) for p in data["positions"]),
             truncated=float(data["truncated"]),
+            unknown=float(data.get("unknown", 0.0)),
         )
 
 
@@ -491,6 +495,7 @@ class Explanation:
         model: name and hash of the explained model.
         versions: library versions.
         errors: one standard error per score where the method estimates them, else empty.
+        warnings: sentences that a reader of the scores must know; every output shows them.
     """
 
     method: str
@@ -505,6 +510,7 @@ class Explanation:
     model: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     errors: tuple[float, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("parameters", "details", "model", "versions"):
@@ -555,6 +561,7 @@ class Explanation:
             "model": dict(self.model),
             "versions": dict(self.versions),
             "errors": list(self.errors),
+            **({"warnings": list(self.warnings)} if self.warnings else {}),
         }
 
     @classmethod
@@ -574,6 +581,7 @@ class Explanation:
                 model=data["model"],
                 versions=data["versions"],
                 errors=tuple(float(error) for error in data.get("errors", ())),
+                warnings=tuple(str(warning) for warning in data.get("warnings", ())),
             )
         except KeyError as missing:
             raise FormatError(f"not an explanation: field {missing} is missing") from None

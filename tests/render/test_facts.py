@@ -1,7 +1,10 @@
+import dataclasses
+
 import pytest
 
 from didact.render import facts
-from didact.types import Prediction
+from didact.render.formats import render
+from didact.types import Explanation, Prediction
 from tests.render.conftest import Make
 
 
@@ -16,7 +19,7 @@ def test_percent_never_claims_certainty(share: float, shown: str) -> None:
     ("share", "amount"), [(0.004, "less than 1 %"), (0.12, "12 %"), (0.999, "99 %"), (1.0, "100 %")]
 )
 def test_truncation_is_neither_hidden_nor_overstated(make: Make, share: float, amount: str) -> None:
-    assert facts.truncation(make(truncated=share)) == f"{amount} of the text was cut off by the model's length limit"
+    assert facts.warnings(make(truncated=share)) == [f"{amount} of the text was cut off by the model's length limit"]
 
 
 @pytest.mark.parametrize(
@@ -49,3 +52,15 @@ def test_groups_forgive_the_noise_of_batches(make: Make) -> None:
     close = Prediction(("negative", "positive"), (-2.10001, 2.20001), (0.013, 0.987))
     assert len(facts.grouped([make(), make(prediction=close)])) == 1
     assert len(facts.grouped([make(), make("Other text."), make(method="lime")])) == 2
+
+
+def test_every_format_shows_every_warning(make: Make) -> None:
+    warned = dataclasses.replace(make(truncated=0.3), warnings=("the scores do not add up",))
+    warned = dataclasses.replace(warned, units=dataclasses.replace(warned.units, unknown=0.5))
+    assert len(facts.warnings(warned)) == 3
+    for several in ([warned], [warned, dataclasses.replace(make(truncated=0.3), method="lime")]):
+        for form in ("html", "tex", "txt"):
+            shown = " ".join(render(several, form).replace("\\", "").split())
+            for line in ("30 % of the text was cut off", "tokens are unknown", "do not add up"):
+                assert line in shown
+    assert Explanation.from_json(warned.to_json()) == warned

@@ -43,7 +43,9 @@ def any_explanation(draw: st.DrawFn) -> Explanation:
     where = draw(spans(fields))
     numbers = st.lists(st.integers(0, 600), max_size=3).map(tuple)
     positions = draw(st.just(()) | st.tuples(*[numbers] * len(where)))
-    units = Units(example, draw(st.sampled_from(("word", "token"))), where, positions, draw(st.floats(0, 1)))
+    units = Units(
+        example, draw(st.sampled_from(("word", "token"))), where, positions, *draw(st.tuples(*[st.floats(0, 1)] * 2))
+    )
     classes = draw(st.integers(1, 3))
     outputs = draw(st.tuples(*[st.floats()] * classes))
     probabilities = draw(st.just(()) | st.tuples(*[st.floats()] * classes))
@@ -60,6 +62,7 @@ def any_explanation(draw: st.DrawFn) -> Explanation:
         model=draw(st.dictionaries(TEXT, TEXT, max_size=2)),
         versions=draw(st.dictionaries(TEXT, TEXT, max_size=2)),
         errors=draw(st.just(()) | st.tuples(*[st.floats(0, 1e300)] * len(where))),
+        warnings=draw(st.lists(TEXT, max_size=2).map(tuple)),
     )
 
 
@@ -91,11 +94,14 @@ def test_every_explanation_comes_back_exactly(given: list[Explanation]) -> None:
     ("kind", "names"),
     [
         (Example, "fields label rationale id annotators"),
-        (Units, "example level regions positions truncated"),
+        (Units, "example level regions positions truncated unknown"),
         (Target, "index label scale answer"),
         (Prediction, "labels outputs probabilities extract"),
         (Cost, "forwards backwards evaluated seconds"),
-        (Explanation, "method units scores target prediction parameters signed cost details model versions errors"),
+        (
+            Explanation,
+            "method units scores target prediction parameters signed cost details model versions errors warnings",
+        ),
     ],
 )
 def test_no_field_is_forgotten(kind: type, names: str) -> None:

@@ -36,6 +36,7 @@ class Outcome:
             plain prediction; None when the method does not look at the model.
         details: further numbers worth keeping.
         errors: a standard error per unit where the method estimates them; empty where not.
+        warnings: sentences about these scores that their reader must know.
         forwards: evaluations this took where the declared cost is only a bound, the plain prediction included.
     """
 
@@ -43,6 +44,7 @@ class Outcome:
     value: float | None
     details: Mapping[str, float] = field(default_factory=dict)
     errors: Sequence[float] | Floats = ()
+    warnings: tuple[str, ...] = ()
     forwards: int | None = None
 
 
@@ -132,6 +134,7 @@ class Attribution(Configured, ABC):
             model=identity,
             versions=versions(),
             errors=tuple(float(error) for error in outcome.errors),
+            warnings=outcome.warnings,
         )
 
     def _costs(self, units: Sequence[Units], outcomes: Sequence[Outcome], meter: Meter) -> list[Cost]:

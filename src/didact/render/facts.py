@@ -42,10 +42,14 @@ class Group:
         return self.first.target if all(each.target == self.first.target for each in self.explanations) else None
 
     @property
-    def warning(self) -> str | None:
-        """The truncation warning, if it is the same for all."""
-        warnings = {truncation(each) for each in self.explanations}
-        return warnings.pop() if len(warnings) == 1 else None
+    def warnings(self) -> list[str]:
+        """What holds for all explanations of the group."""
+        others = [warnings(each) for each in self.explanations[1:]]
+        return [warning for warning in warnings(self.first) if all(warning in other for other in others)]
+
+    def own_warnings(self, explanation: Explanation) -> list[str]:
+        """What holds for this explanation and not for all of the group."""
+        return [warning for warning in warnings(explanation) if warning not in self.warnings]
 
 
 def grouped(explanations: Sequence[Explanation]) -> list[Group]:
@@ -106,13 +110,19 @@ def cost(explanation: Explanation) -> str:
     return ", ".join(parts)
 
 
-def truncation(explanation: Explanation) -> str | None:
-    """A warning if the model did not see all of the text."""
-    share = explanation.units.truncated
-    if share <= 0:
-        return None
-    amount = "less than 1 %" if share < 0.01 else f"{min(round(100 * share), 99 if share < 1 else 100)} %"
-    return f"{amount} of the text was cut off by the model's length limit"
+def warnings(explanation: Explanation) -> list[str]:
+    """What a reader of the scores must know: what the model did not see of the text, and what the method reports."""
+    cut, unknown = explanation.units.truncated, explanation.units.unknown
+    lines = []
+    if cut > 0:
+        lines.append(f"{_share(cut)} of the text was cut off by the model's length limit")
+    if unknown > 0:
+        lines.append(f"{_share(unknown)} of the text's tokens are unknown to the model's tokenizer")
+    return lines + list(explanation.warnings)
+
+
+def _share(share: float) -> str:
+    return "less than 1 %" if share < 0.01 else f"{min(round(100 * share), 99 if share < 1 else 100)} %"
 
 
 def meaning(explanation: Explanation, *, several: bool = False) -> tuple[str, ...]:

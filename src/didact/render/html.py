@@ -121,7 +121,8 @@ def _example(group: facts.Group, number: int, total: int, *, anchor: bool = Fals
         f'<section class="example"{place} aria-label="Example {number}">'
         f'<h2 class="prediction"><b>{html_text(group.first.prediction.label)}</b> '
         f'<span class="certainty">{minus_signs(facts.certainty(group.first))}</span>{count}</h2>'
-        f'{_facts(group)}{_warning(group.warning)}<table class="methods"><tbody>{rows}</tbody></table>{_legend(group)}'
+        f"{_facts(group)}{_warnings(group.warnings)}"
+        f'<table class="methods"><tbody>{rows}</tbody></table>{_legend(group)}'
         "</section>\n"
     )
 
@@ -142,7 +143,7 @@ def _facts(group: facts.Group) -> str:
 
 def _row(group: facts.Group, explanation: Explanation) -> str:
     target = _quiet(f"target {facts.target(explanation)}") if group.target is None else ""
-    warning = _warning(facts.truncation(explanation)) if group.warning is None else ""
+    warning = _warnings(group.own_warnings(explanation))
     settings = "".join(_setting(setting) for setting in facts.settings(explanation))
     return (
         f'<tr><th scope="row"><span class="method">{html_text(explanation.method)}</span>{target}'
@@ -240,8 +241,8 @@ def _legend(group: facts.Group) -> str:
     return f'<div class="legend" role="note" aria-label="What the colours mean">{"".join(items)}</div>'
 
 
-def _warning(warning: str | None) -> str:
-    return "" if warning is None else f'<p class="warning" role="note"><b>Warning:</b> {html_text(warning)}</p>'
+def _warnings(lines: Sequence[str]) -> str:
+    return "".join(f'<p class="warning" role="note"><b>Warning:</b> {html_text(line)}</p>' for line in lines)
 
 
 def _quiet(line: str) -> str:

@@ -81,9 +81,12 @@ def _caption(group: facts.Group) -> str:
         entries.append(f"gold label: {escape(str(group.example.label))}")
     if group.first.model:
         entries.append(f"model: {_escaped(' '.join(facts.origin(group.first)))}")
-    if group.warning is not None:
-        entries.append(f"\\textbf{{warning:}} {escape(group.warning)}")
+    entries += [_warning(warning) for warning in group.warnings]
     return "; ".join(entries) + "."
+
+
+def _warning(warning: str) -> str:
+    return f"\\textbf{{warning:}} {escape(warning)}"
 
 
 def _row(group: facts.Group, explanation: Explanation) -> str:
@@ -91,9 +94,7 @@ def _row(group: facts.Group, explanation: Explanation) -> str:
     entries.append(_escaped(" ".join(facts.details(explanation))))
     if group.target is None:
         entries.insert(0, f"target: {_escaped(facts.target(explanation))}")
-    warning = facts.truncation(explanation)
-    if group.warning is None and warning is not None:
-        entries.append(f"\\textbf{{warning:}} {escape(warning)}")
+    entries += [_warning(warning) for warning in group.own_warnings(explanation)]
     head = f"\\textbf{{{escape(explanation.method)}}}\\newline{{}}\n"
     small = "\\newline{}\n".join(line for line in entries if line)
     return (

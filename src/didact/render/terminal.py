@@ -112,7 +112,7 @@ def _single(group: facts.Group, palette: Palette) -> RenderableType:
     if facts.details(explanation):
         head.add_row("details", printable("  ".join(facts.details(explanation))))
     body = Group(_source(explanation, palette), Text(), _bars(explanation, palette), Text(), _legend(group, palette))
-    return _spaced(head, *_warnings(facts.truncation(explanation)), Text(), body)
+    return _spaced(head, *_warnings(facts.warnings(explanation)), Text(), body)
 
 
 def _comparison(group: facts.Group, palette: Palette) -> RenderableType:
@@ -125,7 +125,7 @@ def _comparison(group: facts.Group, palette: Palette) -> RenderableType:
     rows.add_column(ratio=5)
     for explanation in group.explanations:
         rows.add_row(_row_head(group, explanation), _row_body(group, explanation, palette))
-    return _spaced(head, *_warnings(group.warning), Text(), rows, _legend(group, palette))
+    return _spaced(head, *_warnings(group.warnings), Text(), rows, _legend(group, palette))
 
 
 def _row_head(group: facts.Group, explanation: Explanation) -> RenderableType:
@@ -141,8 +141,7 @@ def _row_body(group: facts.Group, explanation: Explanation, palette: Palette) ->
     listed = Text()
     for unit, number in facts.strongest(explanation, LISTED_IN_ROW):
         listed.append(f"{number} ", "bold").append(f"{unit}   ")
-    warning = facts.truncation(explanation) if group.warning is None else None
-    return Group(_source(explanation, palette), *_warnings(warning), Text(), listed, Text())
+    return Group(_source(explanation, palette), *_warnings(group.own_warnings(explanation)), Text(), listed, Text())
 
 
 def _facts() -> Table:
@@ -168,8 +167,8 @@ def _method(explanation: Explanation) -> Text:
     return line
 
 
-def _warnings(warning: str | None) -> list[RenderableType]:
-    return [] if warning is None else [Text(f"warning: {warning}", "bold yellow")]
+def _warnings(lines: Sequence[str]) -> list[RenderableType]:
+    return [Text(printable(f"warning: {line}"), "bold yellow") for line in lines]
 
 
 def _source(explanation: Explanation, palette: Palette) -> Text:

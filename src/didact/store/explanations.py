@@ -76,6 +76,8 @@ OPTIONAL: dict[str, tuple[pa.DataType, Callable[[Explanation], object]]] = {
     "rationale_field": (INTS, lambda e: _rationale(e.example, "field")),
     "evaluated": (pa.int64(), lambda e: e.cost.evaluated),
     "seconds": (pa.float64(), lambda e: e.cost.seconds),
+    "unknown": (pa.float64(), lambda e: e.units.unknown or None),
+    "warnings": (pa.list_(TEXT), lambda e: e.warnings or None),
 }
 TAKE = {name: take for name, (_, take) in (NEEDED | OPTIONAL).items()}
 SCHEMA = pa.schema([pa.field(name, kind, nullable=name in OPTIONAL) for name, (kind, _) in (NEEDED | OPTIONAL).items()])
@@ -174,6 +176,7 @@ def _explanation(row: Row, spans: _Spans, mappings: _Mappings) -> Explanation:
         spans.of(row, "span"),
         tuple(map(tuple, row["positions"])),
         row["truncated"],
+        row["unknown"] or 0.0,
     )
     return Explanation(
         method=row["method"],
@@ -190,6 +193,7 @@ def _explanation(row: Row, spans: _Spans, mappings: _Mappings) -> Explanation:
         model=mappings[row["model"]],
         versions=mappings[row["versions"]],
         errors=tuple(row["errors"]),
+        warnings=() if row["warnings"] is None else tuple(row["warnings"]),
     )
 
 

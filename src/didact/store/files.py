@@ -7,14 +7,12 @@ other bytes: it signs its files.) Pages carry checksums, so a flipped bit is not
 
 from __future__ import annotations
 
-import contextlib
-import os
-import secrets
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from didact import disk
 from didact.errors import FormatError, InputError
 
 ROWS = 65_536
@@ -43,17 +41,8 @@ def read(path: Path | str) -> pa.Table:
 
 def replace(target: Path, table: pa.Table, scratch: Path) -> None:
     """Write beside, in a folder ``scratch`` of the same disk, then move into place."""
-    beside = scratch / f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp"
-    try:
-        with beside.open("xb") as file:
-            _write(file, table)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(target)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-    _sync_folder(target.parent)
+    with disk.replacing(target, scratch) as file:
+        _write(file, table)
 
 
 def _write(file: object, table: pa.Table) -> None:
@@ -98,13 +87,3 @@ def _one_piece(column: pa.ChunkedArray) -> pa.Array:
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name last through a power cut, where the system can."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from didact import disk
 from didact.errors import FormatError
 
 _STATE = "didact"
@@ -25,23 +23,7 @@ def write(path: Path, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -
     """Write the file; whoever reads sees the old one or the new one, also if this process is killed."""
     plain = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
     data = save(plain, {_STATE: json.dumps(state, sort_keys=True)})
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
-    try:
-        with beside.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-    with contextlib.suppress(OSError):  # a folder cannot be opened everywhere
-        handle = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    disk.write_bytes(path, data)
 
 
 def read(path: Path, cure: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
