@@ -16,10 +16,10 @@ from pathlib import Path
 
 os.environ |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
 
-from fuzz import __doc__ as ABOUT  # noqa: E402 - libraries read the environment when they are imported
-from fuzz.cases import LIMIT, Case, CaseResult  # noqa: E402
-from fuzz.pool import prepare, run  # noqa: E402
-from fuzz.report import REPO, code_hash, read_results, record  # noqa: E402
+from fuzz import __doc__ as ABOUT
+from fuzz.cases import LIMIT, Case, CaseResult
+from fuzz.pool import prepare, run
+from fuzz.report import REPO, code_hash, read_results, record
 
 
 def main() -> int:
@@ -56,16 +56,22 @@ def _finish(results: list[CaseResult], options: argparse.Namespace) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="fuzz", description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="fuzz", description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seed", type=int, default=0, help="of all cases (default: 0)")
     parser.add_argument("--calls", type=int, default=0, metavar="N", help="calls of public functions")
     parser.add_argument("--commands", type=int, default=0, metavar="N", help="command lines")
     parser.add_argument("--recipes", type=int, default=0, metavar="N", help="recipe files")
     parser.add_argument("--files", type=int, default=0, metavar="N", help="data files")
     parser.add_argument("--mutations", type=int, default=0, metavar="N", help="changes of each saved artefact")
-    parser.add_argument("--minutes", type=float, metavar="M", help="stop after so long; without counts, all kinds in turn till then")
+    parser.add_argument(
+        "--minutes", type=float, metavar="M", help="stop after so long; without counts, all kinds in turn till then"
+    )
     parser.add_argument("--workers", type=int, default=1, metavar="W", help="processes (default: 1)")
-    parser.add_argument("--limit", type=float, default=LIMIT, metavar="S", help=f"seconds of a case (default: {LIMIT:.0f})")
+    parser.add_argument(
+        "--limit", type=float, default=LIMIT, metavar="S", help=f"seconds of a case (default: {LIMIT:.0f})"
+    )
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the record here, as JSON")
     parser.add_argument("--only", metavar="KIND:NUMBER", help="make one case again and print what happens")
     parser.add_argument("--fresh", action="store_true", help="forget what an earlier run with this seed has done")
@@ -80,7 +86,9 @@ def _cases(options: argparse.Namespace) -> Iterator[Case]:
     counts |= dict.fromkeys(MUTATED, options.mutations)
     if not any(counts.values()):
         if options.minutes is None:
-            raise SystemExit("fuzz: nothing to do: give --calls, --commands, --recipes, --files, --mutations or --minutes")
+            raise SystemExit(
+                "fuzz: nothing to do: give --calls, --commands, --recipes, --files, --mutations or --minutes"
+            )
         shares = {"api": 50, "commands": 1, "recipes": 5, "files": 10} | dict.fromkeys(MUTATED, 2)
         for turn in itertools.count():
             yield from (Case(kind, turn * share + n) for kind, share in shares.items() for n in range(share))
@@ -118,8 +126,8 @@ def _tell(result: CaseResult, count: int) -> None:
 
 def _command(options: argparse.Namespace) -> str:
     """The command line without what holds on one machine only."""
-    given = [f"--{name} {getattr(options, name)}" for name in ("seed", "calls", "commands", "recipes", "files", "mutations")
-             if getattr(options, name)]  # fmt: skip
+    names = ("seed", "calls", "commands", "recipes", "files", "mutations")
+    given = [f"--{name} {getattr(options, name)}" for name in names if getattr(options, name)]
     return " ".join(["python -m fuzz", *given])
 
 
@@ -131,7 +139,9 @@ def _importable() -> None:
     except importlib.metadata.PackageNotFoundError:
         folder = Path(tempfile.mkdtemp(prefix="fuzz-metadata-"))
         (folder / "didact-0.dist-info").mkdir()
-        (folder / "didact-0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: didact\nVersion: 0\n", "utf-8")
+        (folder / "didact-0.dist-info" / "METADATA").write_text(
+            "Metadata-Version: 2.1\nName: didact\nVersion: 0\n", "utf-8"
+        )
         paths.append(str(folder))
     paths = list(dict.fromkeys(str(Path(path).resolve()) for path in paths))
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)

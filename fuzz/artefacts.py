@@ -169,7 +169,10 @@ def _plain(explanations: list[Explanation]) -> list[dict[str, Any]]:
 
 
 def _records(number: int) -> list[Record]:
-    return [Record("lime", "lime", 0, "", "sufficiency", "", f"text-{row}", 0.1 * row + number, "m", "d", "s") for row in range(30)]
+    return [
+        Record("lime", "lime", 0, "", "sufficiency", "", f"text-{row}", 0.1 * row + number, "m", "d", "s")
+        for row in range(30)
+    ]
 
 
 # One function that writes and one that reads for each.
@@ -221,7 +224,11 @@ def _write_outcomes(folder: Path, number: int) -> None:
 def _read_outcomes(folder: Path) -> object:
     store = OutcomeStore(Parts(folder), Outcome)
     kept = [store.get(key) for key in KEYS]
-    return [None if each is None else (each.answers.tolist(), each.failure, dict(each.details)) for each in kept if each is not None]
+    return [
+        None if each is None else (each.answers.tolist(), each.failure, dict(each.details))
+        for each in kept
+        if each is not None
+    ]
 
 
 def _write_checkpoint(folder: Path, number: int) -> None:
@@ -265,7 +272,9 @@ def _write_explainer(folder: Path, number: int) -> None:
 
 
 def _write_labels(folder: Path, number: int) -> None:
-    (folder / "labels.jsonl").write_text("".join(each.to_json() + "\n" for each in _explanations(number)), encoding="utf-8")
+    (folder / "labels.jsonl").write_text(
+        "".join(each.to_json() + "\n" for each in _explanations(number)), encoding="utf-8"
+    )
 
 
 def _read_labels(folder: Path) -> object:
@@ -339,12 +348,16 @@ def _read_simulation(folder: Path) -> object:
     run = SimulabilityResult(folder)
     promise(bool(run.answers), "a report without words: simulation")
     kept: dict[str, object] = {"records": record_store.from_table(record_store.read(folder / "records.parquet"))}
-    return kept | {name: json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in ("manifest", "extras")}
+    return kept | {
+        name: json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in ("manifest", "extras")
+    }
 
 
 def _simulation_says(folder: Path) -> object:
     whole = cast("dict[str, object]", _content("simulability_run"))
-    return whole | {name: json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in ("manifest", "extras")}
+    return whole | {
+        name: json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in ("manifest", "extras")
+    }
 
 
 ARTEFACTS: dict[str, Artefact] = {

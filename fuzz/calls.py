@@ -28,7 +28,9 @@ def example(rng: Random) -> object:
     if draw < 0.85:
         spans = [span(rng) for _ in range(rng.randint(0, 3))]
         marked = None if chance(rng, 0.4) else spans
-        return Example(text(rng), text(rng) if chance(rng, 0.2) else None, label=label(rng), rationale=marked, id=label_id(rng))
+        return Example(
+            text(rng), text(rng) if chance(rng, 0.2) else None, label=label(rng), rationale=marked, id=label_id(rng)
+        )
     return anything(rng)
 
 
@@ -53,7 +55,9 @@ def target(rng: Random) -> object:
     if chance(rng, 0.5):
         return None
     given = rng.choice(("positive", "negative", 0, 1, -1, 2, "score", hostile_text(rng)))
-    return mostly(rng, given, 0.8, lambda r: r.choice((number(r), anything(r), Target(r.choice((0, 1, 9)), hostile_text(r)))))
+    return mostly(
+        rng, given, 0.8, lambda r: r.choice((number(r), anything(r), Target(r.choice((0, 1, 9)), hostile_text(r))))
+    )
 
 
 def explain(rng: Random, workshop: Workshop) -> Attempt:
@@ -103,7 +107,9 @@ def compare(rng: Random, workshop: Workshop) -> Attempt:
         with untouched(model):
             made = didact.compare(given, model, methods, target=wanted, progress=False)
         check_explanations(made)
-        promise([one.method for one in made] == [str(name) for name in methods], "not the methods that were named: compare")
+        promise(
+            [one.method for one in made] == [str(name) for name in methods], "not the methods that were named: compare"
+        )
 
     return Attempt("compare", show("compare", given, model.name, methods, target=wanted), call)
 
@@ -126,9 +132,17 @@ def estimate(rng: Random, workshop: Workshop) -> Attempt:
 
 def load_model(rng: Random, workshop: Workshop) -> Attempt:
     """``didact.load_model`` of things that are no model, and of functions that misbehave, then explained."""
-    source: Any = mostly(rng, models.bad_source(rng), 0.6, lambda r: r.choice((anything(r), hostile_text(r), "default")))
+    source: Any = mostly(
+        rng, models.bad_source(rng), 0.6, lambda r: r.choice((anything(r), hostile_text(r), "default"))
+    )
     options: dict[str, Any] = {}
-    for key, usual in (("labels", ["a", "b"]), ("inputs", "text"), ("max_length", 16), ("max_truncated", 0.5), ("device", "cpu")):
+    for key, usual in (
+        ("labels", ["a", "b"]),
+        ("inputs", "text"),
+        ("max_length", 16),
+        ("max_truncated", 0.5),
+        ("device", "cpu"),
+    ):
         if chance(rng, 0.25):
             options[key] = mostly(rng, usual, 0.4)
     given = text(rng)

@@ -109,12 +109,14 @@ def judge(case: Case, make: Callable[[random.Random], Attempt], seed: int, limit
     seconds = time.perf_counter() - began
     if verdict in PASSED and seconds > limit:
         verdict, problem = "hang", Hang(f"{seconds:.0f} s")
-    failed = {} if problem is None else {"root": root_of(problem), "message": plain(str(problem)), "shown": attempt.shown}
-    return CaseResult(case.kind, case.number, attempt.group, verdict, round(seconds, 3), **failed)
+    result = CaseResult(case.kind, case.number, attempt.group, verdict, round(seconds, 3))
+    if problem is None:
+        return result
+    return dataclasses.replace(result, root=root_of(problem), message=plain(str(problem)), shown=attempt.shown)
 
 
 def root_of(problem: BaseException) -> str:
-    """The exception's type and the innermost place in didact that it went through; of a broken promise its beginning."""
+    """The exception and the innermost place in didact that it went through; of a broken promise its beginning."""
     if isinstance(problem, Wrong | Hang):
         return f"{type(problem).__name__}: {plain(str(problem)).split(':')[0]}"
     frames = [frame for frame in traceback.extract_tb(problem.__traceback__) if "/didact/" in frame.filename]

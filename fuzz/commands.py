@@ -38,58 +38,63 @@ FILES: dict[str, bytes] = {
     "simulability.toml": toml(SIMULABILITY),
 }
 
-TEMPLATES: tuple[tuple[str, ...], ...] = (
-    ("explain", "TEXT", "--method", "METHOD"),
-    ("explain", "TEXT", "--method", "METHOD", "--format", "FORM", "--out", "OUT"),
-    ("explain", "FILE", "--method", "METHOD", "--format", "FORM"),
-    ("explain", "-", "--method", "METHOD"),
-    ("explain", "TEXT", "--target", "TARGET", "--method", "METHOD"),
-    ("explain", "TEXT", "--pair", "TEXT", "--inputs", "INPUTS", "--method", "METHOD"),
-    ("explain", "TEXT", "--method", "METHOD", "--set", "SET", "--level", "LEVEL"),
-    ("explain", "TEXT", "--explainer", "ANY", "--fallback", "METHOD"),
-    ("explain", "TEXT", "--method", "METHOD", "--dry-run", "--format", "FORM"),
-    ("explain", "TEXT", "--model", "ANY"),
-    ("explain", "TEXT", "--max-length", "NUMBER", "--truncate", "--method", "METHOD"),
-    ("compare", "TEXT", "--methods", "METHODS", "--format", "FORM"),
-    ("compare", "FILE", "--methods", "METHODS", "--out", "OUT"),
-    ("evaluate", "--data", "FILE", "--methods", "METHODS", "--metrics", "comprehensiveness", "--limit", "4", "--out", "OUT"),
-    ("evaluate", "--data", "FILE", "--methods", "METHODS", "--metrics", "ANY", "--limit", "NUMBER", "--name", "ANY"),
-    ("evaluate", "--methods", "METHODS", "--metrics", "sufficiency", "--limit", "3", "--seeds", "NUMBER", "--dry-run"),
-    ("simulate", "--explainers", "occlusion", "--students", "ridge", "--sizes", "8", "--subsets", "2", "--limit", "20", "--no-controls", "--out", "OUT"),
-    ("simulate", "--explainers", "METHODS", "--students", "ANY", "--sizes", "NUMBER", "--subsets", "2", "--limit", "12", "--share", "NUMBER"),
-    ("train", "l2e", "--data", "FILE", "--reference", "occlusion", "--width", "8", "--blocks", "1", "--epochs", "1", "--out", "OUT"),
-    ("train", "ANY", "--data", "FILE", "--width", "NUMBER"),
-    ("run", "grading.toml", "--out", "OUT"),
-    ("run", "grading.toml", "--set", "SET"),
-    ("run", "simulability.toml", "--set", "SET", "--out", "OUT"),
-    ("run", "grading.toml", "--set", "NAME"),
-    ("run", "ANY"),
-    ("report", "ANY", "--format", "ANY", "--examples", "NUMBER"),
-    ("reproduce", "l2e", "--table", "NUMBER", "--results", "ANY"),
-    ("reproduce", "simulability", "--recipe", "grading.toml", "--out", "OUT"),
-    ("convert", "ANY", "--out", "OUT"),
-    ("list", "WHAT"),
-    ("list", "methods"),
-    ("demo", "--texts", "NUMBER0", "--learn", "-1"),
-    ("--version",),
-    ("--help",),
-    ("explain", "--help"),
-    ("ANY",),
-    (),
-)  # fmt: skip
+TEMPLATES: tuple[str, ...] = (
+    "explain TEXT --method METHOD",
+    "explain TEXT --method METHOD --format FORM --out OUT",
+    "explain FILE --method METHOD --format FORM",
+    "explain - --method METHOD",
+    "explain TEXT --target TARGET --method METHOD",
+    "explain TEXT --pair TEXT --inputs INPUTS --method METHOD",
+    "explain TEXT --method METHOD --set SET --level LEVEL",
+    "explain TEXT --explainer ANY --fallback METHOD",
+    "explain TEXT --method METHOD --dry-run --format FORM",
+    "explain TEXT --model ANY",
+    "explain TEXT --max-length NUMBER --truncate --method METHOD",
+    "compare TEXT --methods METHODS --format FORM",
+    "compare FILE --methods METHODS --out OUT",
+    "evaluate --data FILE --methods METHODS --metrics comprehensiveness --limit 4 --out OUT",
+    "evaluate --data FILE --methods METHODS --metrics ANY --limit NUMBER --name ANY",
+    "evaluate --methods METHODS --metrics sufficiency --limit 3 --seeds NUMBER --dry-run",
+    "simulate --explainers occlusion --students ridge --sizes 8 --subsets 2 --limit 20 --no-controls --out OUT",
+    "simulate --explainers METHODS --students ANY --sizes NUMBER --subsets 2 --limit 12 --share NUMBER",
+    "train l2e --data FILE --reference occlusion --width 8 --blocks 1 --epochs 1 --out OUT",
+    "train ANY --data FILE --width NUMBER",
+    "run grading.toml --out OUT",
+    "run grading.toml --set SET",
+    "run simulability.toml --set SET --out OUT",
+    "run grading.toml --set NAME",
+    "run ANY",
+    "report ANY --format ANY --examples NUMBER",
+    "reproduce l2e --table NUMBER --results ANY",
+    "reproduce simulability --recipe grading.toml --out OUT",
+    "convert ANY --out OUT",
+    "list WHAT",
+    "list methods",
+    "demo --texts NUMBER0 --learn -1",
+    "--version",
+    "--help",
+    "explain --help",
+    "ANY",
+    "",
+)
+"""Command lines; words in capitals stand for values."""
+
+PLACES = ("in-the-way", "in-the-way/under", "folder", "a" * 300)
 QUICK = ("occlusion", "gradient_x_input", "random", "attention", "gradient_norm", "trivial")
 
 
 def commands(rng: Random, workshop: Workshop) -> Attempt:
     """A command line of a template, perhaps with arguments lost, doubled or added."""
-    arguments = [_filled(rng, word) for word in rng.choice(TEMPLATES)]
+    arguments = [_filled(rng, word) for word in rng.choice(TEMPLATES).split()]
     if arguments and chance(rng, 0.25):
         _disturb(rng, arguments)
     if chance(rng, 0.12):
         return _process(rng, arguments, workshop)
     given = rng.choice((None, "", "a warm film\n", "bad \udcff line\n", "\x00\n", "a\n" * 5))
     call = _Captured(arguments, given, workshop)
-    return Attempt(f"in process: {arguments[0] if arguments else '(none)'!s:.12}", show("didact", *arguments, stdin=given), call)
+    return Attempt(
+        f"in process: {arguments[0] if arguments else '(none)'!s:.12}", show("didact", *arguments, stdin=given), call
+    )
 
 
 def _filled(rng: Random, word: str) -> str:
@@ -101,11 +106,11 @@ def _filled(rng: Random, word: str) -> str:
         "METHOD": (hostile_text(rng),) if hostile else QUICK,
         "METHODS": (f"{rng.choice(QUICK)},{hostile_text(rng)}",) if hostile else (",".join(rng.sample(QUICK, 2)),),
         "FORM": (hostile_text(rng),) if hostile else ("terminal", "json", "html", "latex"),
-        "OUT": ("in-the-way", "in-the-way/under", "folder", "a" * 300, hostile_text(rng)) if hostile else ("out", "out.html", "deep/er/out.json"),
+        "OUT": (*PLACES, hostile_text(rng)) if hostile else ("out", "out.html", "deep/er/out.json"),
         "TARGET": (hostile_text(rng), "²", "-1", "99") if hostile else ("positive", "0", "1", "negative"),
         "INPUTS": ("text", "pair"),
         "LEVEL": (hostile_text(rng),) if hostile else ("word", "token"),
-        "SET": (f"{hostile_text(rng)}={hostile_text(rng)}", hostile_text(rng), f"seeds={json_value(rng)}", "data.limit=3", "chunk=0"),
+        "SET": (f"{hostile_text(rng)}={hostile_text(rng)}", f"seeds={json_value(rng)}", "data.limit=3", "chunk=0"),
         "NAME": (f'name="{rng.choice(("../../escape", "/tmp/fuzz-escape", "..", "x" * 300))}"',),
         "NUMBER": (hostile_text(rng), "-1", "0", "nan", "1e9", "3.5", "²") if hostile else ("3", "1", "0.5"),
         "NUMBER0": ("0", "-1", "x"),
@@ -125,7 +130,12 @@ def _disturb(rng: Random, arguments: list[str]) -> None:
     elif what == "replace":
         arguments[at] = hostile_text(rng)
     else:
-        arguments.insert(at, rng.choice(("--x", "--set", "--workers", "--seconds", "--device", "--")) if what == "option" else hostile_text(rng))
+        arguments.insert(
+            at,
+            rng.choice(("--x", "--set", "--workers", "--seconds", "--device", "--"))
+            if what == "option"
+            else hostile_text(rng),
+        )
 
 
 class _Captured:
@@ -135,7 +145,7 @@ class _Captured:
         self.arguments, self.given, self.workshop = arguments, given, workshop
 
     def __call__(self) -> None:
-        with furnished(self.workshop) as (folder, check), _streams(self.given) as (out, error):
+        with furnished(self.workshop) as (_folder, check), _streams(self.given) as (out, error):
             try:
                 code: object = main(self.arguments)
             except SystemExit as exit_:
@@ -176,7 +186,9 @@ def furnished(workshop: Workshop) -> Iterator[tuple[Path, Callable[[], None]]]:
         os.chdir(place)
 
         def check() -> None:
-            written = [path.name for path in (*folder.iterdir(), *(folder / "a").iterdir()) if path.name not in ("a", "b")]
+            written = [
+                path.name for path in (*folder.iterdir(), *(folder / "a").iterdir()) if path.name not in ("a", "b")
+            ]
             escape = Path("/tmp/fuzz-escape")
             promise(not written and not escape.exists(), f"written outside of the working directory: {written}")
 
@@ -191,7 +203,10 @@ def judge_output(arguments: list[str], code: object, out: bytes, error: bytes) -
         raise Wrong(f"exit {code}, {_kind(last)}: {plain(last)}")
     for name, shown in (("standard output", said), ("standard error", told)):
         acting = _ACTING.search(shown)
-        promise(acting is None, f"a control character in {name}: {acting and acting.group()!r} of {plain(str(arguments), 80)}")
+        promise(
+            acting is None,
+            f"a control character in {name}: {acting and acting.group()!r} of {plain(str(arguments), 80)}",
+        )
     if code == 2:
         promise(bool(told.strip()), "exit 2 without a word: nothing on standard error")
 
@@ -210,7 +225,9 @@ def _process(rng: Random, arguments: list[str], workshop: Workshop) -> Attempt:
         with furnished(workshop) as (_, check):
             code, out, error = run_process(arguments, streams)
             check()
-        judge_output(arguments, 0 if streams in ("no reader", "no stdout") and code in (120, 141, -13) else code, out, error)
+        judge_output(
+            arguments, 0 if streams in ("no reader", "no stdout") and code in (120, 141, -13) else code, out, error
+        )
 
     return Attempt(f"process, {streams}", show("didact", *arguments, streams=streams), call)
 

@@ -18,18 +18,44 @@ T = TypeVar("T")
 
 BLANK = ("", " ", "\n\t\r", "\u200b", "\u00a0", "\u3000", "\ufeff", "\u2028")
 SURROGATES = ("\ud800", "a \udfff b", "good\udc80film", "\udcff\ud83d", "\ud83d\ude00 as two halves")
-CONTROL = ("\x00", "a\x00b", "\x1b[31mred\x1b[0m", "\x07\x08", "\x9b31m c1", "\x7f", "\x1b]8;;http://x\x07y", "\ufffe\uffff")
+CONTROL = (
+    "\x00",
+    "a\x00b",
+    "\x1b[31mred\x1b[0m",
+    "\x07\x08",
+    "\x9b31m c1",
+    "\x7f",
+    "\x1b]8;;http://x\x07y",
+    "\ufffe\uffff",
+)
 SCRIPTS = (
-    "\u202egnp.exe", "שלום עולם", "مرحبا بالعالم", "好电影", "क्षि त्रि", "Z\u0351\u036b\u0343algo", "👩‍👩‍👧‍👦 🇩🇪 ☠️", "ﬁne ǅ ß İ", "e\u0301 é",
+    "\u202egnp.exe", "שלום עולם", "مرحبا بالعالم", "好电影", "क्षि त्रि", "Z\u0351\u036b\u0343algo", "👩‍👩‍👧‍👦 🇩🇪 ☠️",
+    "ﬁne ǅ ß İ", "e\u0301 é",
 )  # fmt: skip
 MARKUP = (
     "[/]", "[bold]x[/bold]", "[link=http://x]y[/link]", "<script>alert(1)</script>", "</pre>&amp;", "{{7*7}} ${x} `id`",
-    "=1+1", "@SUM(A1)", "+cmd|' /C x'!A0", "-2+3", "| a | b |", "```\n# head", "\\input{x} $x_1$ \\end{document}", "%s%n{0}{}",
+    "=1+1", "@SUM(A1)", "+cmd|' /C x'!A0", "-2+3", "| a | b |", "```\n# head", "\\input{x} $x_1$ \\end{document}",
+    "%s%n{0}{}",
     "]]>", "<!--", "'\"\\",
 )  # fmt: skip
 SPECIAL = ("[CLS] [SEP] [MASK] [PAD] [UNK]", "<s> </s> <pad> <mask> <unk>", "##ing ▁the Ġfilm", "<|endoftext|>")
 NUMERIC = ("²", "٣", "½", "1e400", "-0", "NaN", "Infinity", "0x10", "1_000", "9" * 5000, "-1", "1.5")
-NAMES = ("/", "..", "../../x", "/etc/passwd", "a" * 300, "x.csv", "x.html", "-", "--help", "NUL", "~", "$HOME", "a/b/c", ".")
+NAMES = (
+    "/",
+    "..",
+    "../../x",
+    "/etc/passwd",
+    "a" * 300,
+    "x.csv",
+    "x.html",
+    "-",
+    "--help",
+    "NUL",
+    "~",
+    "$HOME",
+    "a/b/c",
+    ".",
+)
 LONG = ("word " * 300, "a" * 5000, "good " * 60 + ".", "\n".join(["a line"] * 200), "🙂" * 400)
 
 HOSTILE: tuple[tuple[str, ...], ...] = (BLANK, SURROGATES, CONTROL, SCRIPTS, MARKUP, SPECIAL, NUMERIC, NAMES, LONG)
@@ -49,15 +75,21 @@ class Rude:
 
 
 NUMBERS: tuple[object, ...] = (
-    0, -1, 1, 2, 3, 2**31, 2**63, -(2**63), 10**400, 0.5, -0.5, 1.0, 1e308, -1e308, 1e-320, math.nan, math.inf, -math.inf, -0.0,
-    True, False, Decimal("NaN"), Decimal("0.1"), Fraction(1, 3), 1j, np.float32("nan"), np.float64(0.5), np.int64(3), np.bool_(True),
+    0, -1, 1, 2, 3, 2**31, 2**63, -(2**63), 10**400, 0.5, -0.5, 1.0, 1e308, -1e308, 1e-320, math.nan, math.inf,
+    -math.inf, -0.0,
+    True, False, Decimal("NaN"), Decimal("0.1"), Fraction(1, 3), 1j, np.float32("nan"), np.float64(0.5), np.int64(3),
+    np.bool_(True),
     "5", "0.5",
 )  # fmt: skip
 OBJECTS: tuple[Callable[[], object], ...] = (
-    lambda: None, object, Rude, dict, list, tuple, set, lambda: b"bytes", lambda: bytearray(b"\xff"), lambda: Path("nowhere"),
-    lambda: np.zeros((0, 3)), lambda: np.array(["a", None], dtype=object), lambda: np.full((2, 2), np.nan), lambda: range(3),
-    lambda: (word for word in TEXTS), lambda: {"text": 3}, lambda: {1: 2, None: object()}, lambda: [[[[[]]]]], lambda: int,
-    lambda: len, lambda: frozenset({"a"}), lambda: {"scores": [1.0], "tokens": ["a"]}, lambda: memoryview(b"x"), lambda: NotImplemented,
+    lambda: None, object, Rude, dict, list, tuple, set, lambda: b"bytes", lambda: bytearray(b"\xff"),
+    lambda: Path("nowhere"),
+    lambda: np.zeros((0, 3)), lambda: np.array(["a", None], dtype=object), lambda: np.full((2, 2), np.nan),
+    lambda: range(3),
+    lambda: (word for word in TEXTS), lambda: {"text": 3}, lambda: {1: 2, None: object()}, lambda: [[[[[]]]]],
+    lambda: int,
+    lambda: len, lambda: frozenset({"a"}), lambda: {"scores": [1.0], "tokens": ["a"]}, lambda: memoryview(b"x"),
+    lambda: NotImplemented,
 )  # fmt: skip
 
 

@@ -90,8 +90,7 @@ def _deep(texts: list[str]) -> object:
 
 
 def _wanders(texts: list[str]) -> object:
-    drawn = np.random.default_rng().dirichlet([1, 1], len(texts))
-    return drawn
+    return np.random.default_rng().dirichlet([1, 1], len(texts))
 
 
 def _constant(texts: list[str]) -> object:
@@ -123,5 +122,17 @@ def bad_source(rng: Random) -> object:
     """Something that is no model, or one that misbehaves."""
     pair = tiny_model("bert")
     return rng.choice(
-        (*BAD, Callable3(), lambda: None, int, pair[0], (pair[0], None), (pair[1], pair[0]), (pair[0], "tokenizer"), pair[1], (), [])
+        (
+            *BAD,
+            Callable3(),
+            lambda: None,
+            int,
+            pair[0],
+            (pair[0], None),
+            (pair[1], pair[0]),
+            (pair[0], "tokenizer"),
+            pair[1],
+            (),
+            [],
+        )
     )

@@ -28,7 +28,9 @@ def explanation(rng: Random, source: str | None = None) -> Explanation:
     """A well-formed explanation whose texts, labels and names are hostile."""
     given = source if source is not None else text(rng) or "a word"
     regions = tuple(_words(given)) or (Span(0, len(given)),)
-    units = Units(Example(given, label=rng.choice(("x", 1, None)), id=label_id(rng)), "word", regions, ((0,),) * len(regions))
+    units = Units(
+        Example(given, label=rng.choice(("x", 1, None)), id=label_id(rng)), "word", regions, ((0,),) * len(regions)
+    )
     labels = (hostile_text(rng), rng.choice(("other", hostile_text(rng))))
     index = rng.randint(0, 1)
     return Explanation(
@@ -64,7 +66,9 @@ def draw(rng: Random, workshop: Workshop) -> Attempt:
     def call() -> None:
         drawn = render(several, form)
         drawn.encode("utf-8")
-        promise(not any(mark in drawn for mark in ("\x1b", "\x9b", "\x07", "\x00")), f"a control character in {form}: raw")
+        promise(
+            not any(mark in drawn for mark in ("\x1b", "\x9b", "\x07", "\x00")), f"a control character in {form}: raw"
+        )
         if form in ("html", "svg"):
             promise("<script>alert(1)" not in drawn, f"markup is live in {form}: script")
         if form == "svg":
@@ -112,7 +116,9 @@ def from_json(rng: Random, workshop: Workshop) -> Attempt:
         _change(rng, plain)
     document = json.dumps(plain)
     if chance(rng, 0.15):
-        document = rng.choice((document[: rng.randint(0, len(document))], "[" * 5000, "9" * 6000, hostile_text(rng), "null", "[]"))
+        document = rng.choice(
+            (document[: rng.randint(0, len(document))], "[" * 5000, "9" * 6000, hostile_text(rng), "null", "[]")
+        )
 
     def call() -> None:
         made = Explanation.from_json(document)
@@ -120,7 +126,10 @@ def from_json(rng: Random, workshop: Workshop) -> Attempt:
         promise(Explanation.from_json(made.to_json()) == made, "differs after JSON: from_json")
         shares = made.prediction.probabilities
         promise(all(0 <= share <= 1 for share in shares), f"impossible probabilities: {shares}")
-        promise(all(type(end) is int for each in made.units.spans for end in (each.start, each.end)), "a span is no integer: accepted")
+        promise(
+            all(type(end) is int for each in made.units.spans for end in (each.start, each.end)),
+            "a span is no integer: accepted",
+        )
 
     return Attempt("from_json", show("Explanation.from_json", document), call)
 
@@ -164,7 +173,11 @@ def construct(rng: Random, workshop: Workshop) -> Attempt:
 def examples(rng: Random, workshop: Workshop) -> Attempt:
     """``Example`` and ``Example.of``, and back from plain values."""
     given: Any = example(rng)
-    extra: dict[str, Any] = {"label": label(rng), "id": label_id(rng), "rationale": [span(rng)] if chance(rng, 0.5) else None}
+    extra: dict[str, Any] = {
+        "label": label(rng),
+        "id": label_id(rng),
+        "rationale": [span(rng)] if chance(rng, 0.5) else None,
+    }
 
     def call() -> None:
         made = Example.of(given)
@@ -199,7 +212,9 @@ def import_attributions(rng: Random, workshop: Workshop) -> Attempt:
     words = source.split()
     spans = [[each.start, each.end] for each in _words(source)]
     obj: Any = {"scores": mostly(rng, [0.5] * len(words), 0.6, lambda r: [number(r) for _ in words])}
-    obj |= rng.choice(({"tokens": words}, {"spans": spans}, {"offsets": [span(rng) for _ in words]}, {"tokens": anything(rng)}))
+    obj |= rng.choice(
+        ({"tokens": words}, {"spans": spans}, {"offsets": [span(rng) for _ in words]}, {"tokens": anything(rng)})
+    )
     obj = mostly(rng, obj, 0.9)
     model: Any = models.some_model(rng) if chance(rng, 0.6) else None
     given: Any = Prediction(("a", "b"), (0.1, 0.2), (0.5, 0.5)) if chance(rng, 0.5) else None
@@ -228,7 +243,9 @@ def measure(rng: Random, workshop: Workshop) -> Attempt:
         grades = metric.measure(evidence)
         promise(len(grades) == len(made), f"not one grade per explanation: {name}")
         card = metric.card
-        bounded = all(card.low - 1e-9 <= grade.value <= card.high + 1e-9 for grade in grades if grade.value == grade.value)
+        bounded = all(
+            card.low - 1e-9 <= grade.value <= card.high + 1e-9 for grade in grades if grade.value == grade.value
+        )
         promise(bounded, f"a grade outside of its range: {name}")
 
     return Attempt("metric", show(name, given, model.name, **settings), call)
@@ -237,11 +254,7 @@ def measure(rng: Random, workshop: Workshop) -> Attempt:
 def tables(rng: Random, workshop: Workshop) -> Attempt:
     """Explanations and records through a table and a file, with hostile contents."""
     several = [explanation(rng) for _ in range(rng.randint(0, 4))]
-    rows = [
-        Record(*(hostile_text(rng)[:40] for _ in range(2)), rng.choice((0, -1, 2**62)), *(hostile_text(rng)[:40] for _ in range(4)),
-               rng.choice((0.5, -1e300, 0.0)), "m", "d", "s", failure=hostile_text(rng)[:40])
-        for _ in range(rng.randint(0, 4))
-    ]  # fmt: skip
+    rows = [_record(rng) for _ in range(rng.randint(0, 4))]
 
     def call() -> None:
         with workshop.folder() as place:
@@ -249,6 +262,13 @@ def tables(rng: Random, workshop: Workshop) -> Attempt:
             again = explanation_store.from_table(explanation_store.read(place / "e.parquet"))
             promise(again == several, "explanations differ after Parquet: tables")
             record_store.write(place / "r.parquet", record_store.to_table(rows))
-            promise(record_store.from_table(record_store.read(place / "r.parquet")) == rows, "records differ after Parquet: tables")
+            kept = record_store.from_table(record_store.read(place / "r.parquet"))
+            promise(kept == rows, "records differ after Parquet: tables")
 
     return Attempt("tables", show("to_table", several, rows), call)
+
+
+def _record(rng: Random) -> Record:
+    names = [hostile_text(rng)[:40] for _ in range(7)]
+    seed, value = rng.choice((0, -1, 2**62)), rng.choice((0.5, -1e300, 0.0))
+    return Record(names[0], names[1], seed, *names[2:6], value, "m", "d", "s", failure=names[6])

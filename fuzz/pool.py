@@ -67,7 +67,13 @@ class Worker:
         if left.startswith("Timeout"):
             return CaseResult(case.kind, case.number, "unknown", "hang", seconds, f"Hang in {where}", "did not end")
         return CaseResult(
-            case.kind, case.number, "unknown", "crash", seconds, f"Crash in {where}", f"exit code {self.process.exitcode}"
+            case.kind,
+            case.number,
+            "unknown",
+            "crash",
+            seconds,
+            f"Crash in {where}",
+            f"exit code {self.process.exitcode}",
         )
 
     def close(self) -> None:
@@ -81,7 +87,9 @@ class Worker:
         self.log.unlink(missing_ok=True)
 
 
-def run(cases: Iterator[Case], seed: int, workers: int, limit: float, until: float | None = None) -> Iterator[CaseResult]:
+def run(
+    cases: Iterator[Case], seed: int, workers: int, limit: float, until: float | None = None
+) -> Iterator[CaseResult]:
     """The results of cases in the order in which they end; none is begun after ``until``."""
     staff = [Worker(seed, limit) for _ in range(workers)]
     try:

@@ -18,22 +18,28 @@ from fuzz.workshop import Workshop
 
 CORPUS = {"source": "corpus", "limit": 6}
 GRADING: dict[str, Any] = {
-    "explainers": ["occlusion", {"method": "random", "label": "chance"}], "metrics": ["comprehensiveness"], "seeds": [0],
+    "explainers": ["occlusion", {"method": "random", "label": "chance"}], "metrics": ["comprehensiveness"],
+    "seeds": [0],
     "nulls": ["shuffle"], "chunk": 4, "model": {"source": "default"}, "data": CORPUS,
 }  # fmt: skip
 SIMULABILITY: dict[str, Any] = {
-    "kind": "simulability", "explainers": ["occlusion"], "students": ["ridge"], "sizes": [6], "subsets": 2, "controls": [],
+    "kind": "simulability", "explainers": ["occlusion"], "students": ["ridge"], "sizes": [6], "subsets": 2,
+    "controls": [],
     "hints": [{"share": 0.2}], "model": {"source": "default"}, "data": {"source": "corpus", "limit": 16},
     "test": {"source": "corpus", "limit": 8, "seed": 1},
 }  # fmt: skip
 DISTILLATION: dict[str, Any] = {
-    "kind": "distillation", "references": [{"method": "occlusion"}], "signals": ["ranking"], "initialisations": 1, "chunk": 8,
-    "model": {"source": "default"}, "data": {split: CORPUS | {"seed": n} for n, split in enumerate(("train", "validation", "test"))},
+    "kind": "distillation", "references": [{"method": "occlusion"}], "signals": ["ranking"], "initialisations": 1,
+    "chunk": 8,
+    "model": {"source": "default"},
+    "data": {split: CORPUS | {"seed": n} for n, split in enumerate(("train", "validation", "test"))},
     "network": {"width": 8, "blocks": 1}, "training": {"epochs": 1},
 }  # fmt: skip
 KEYS = (
-    "name", "kind", "model", "data", "explainers", "metrics", "seeds", "chunk", "nulls", "students", "channels", "hints", "sizes",
-    "subsets", "controls", "references", "signals", "network", "training", "test", "noise", "precision", "surrogate", "tables",
+    "name", "kind", "model", "data", "explainers", "metrics", "seeds", "chunk", "nulls", "students", "channels",
+    "hints", "sizes",
+    "subsets", "controls", "references", "signals", "network", "training", "test", "noise", "precision", "surrogate",
+    "tables",
     "trust_remote_code", "outt",
 )  # fmt: skip
 
@@ -63,7 +69,9 @@ def recipes(rng: Random, workshop: Workshop) -> Attempt:
                 outside = [path for path in written if not path.startswith("a/b/")]
                 promise(not outside, f"written outside of its folder: {outside[:3]}")
 
-    return Attempt(f"{depth} {plain.get('kind', 'grading')!s:.12}", show("recipe", content.decode("utf-8", "replace")), call)
+    return Attempt(
+        f"{depth} {plain.get('kind', 'grading')!s:.12}", show("recipe", content.decode("utf-8", "replace")), call
+    )
 
 
 def _read(path: Path, depth: str) -> None:
@@ -91,7 +99,8 @@ def _change(rng: Random, plain: dict[str, Any]) -> None:
         return
     key = rng.choice((*place, *KEYS, hostile_text(rng)[:30])) if chance(rng, 0.9) else hostile_text(rng)[:30]
     values = (
-        json_value(rng), json_value(rng), rng.choice(("../../escape", "/tmp/fuzz-escape", "..", "")), {"method": "occlusion", "x": 1},
+        json_value(rng), json_value(rng), rng.choice(("../../escape", "/tmp/fuzz-escape", "..", "")),
+        {"method": "occlusion", "x": 1},
         ["occlusion", "occlusion"], {"source": hostile_text(rng)[:60]}, [{"method": hostile_text(rng)[:40]}], True,
     )  # fmt: skip
     place[key] = rng.choice(values)

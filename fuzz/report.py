@@ -80,7 +80,12 @@ def _roots(failures: Iterable[CaseResult]) -> list[dict[str, object]]:
         by_root[failure.root].append(failure)
     rows = sorted(by_root.items(), key=lambda item: (-len(item[1]), item[0]))
     return [
-        {"root": root, "count": len(cases), "cases": [f"{case.kind}:{case.number}" for case in cases[:5]], "message": cases[0].message}
+        {
+            "root": root,
+            "count": len(cases),
+            "cases": [f"{case.kind}:{case.number}" for case in cases[:5]],
+            "message": cases[0].message,
+        }
         for root, cases in rows
     ]
 

@@ -31,7 +31,16 @@ from fuzz.invariants import promise
 from fuzz.mutations import mutated
 from fuzz.workshop import Workshop
 
-REGISTRIES: tuple[Registry[Any, Any], ...] = (ATTRIBUTIONS, METRICS, STUDENTS, CHANNELS, PRESETS, SHAPES, SIGNALS, RECIPES)
+REGISTRIES: tuple[Registry[Any, Any], ...] = (
+    ATTRIBUTIONS,
+    METRICS,
+    STUDENTS,
+    CHANNELS,
+    PRESETS,
+    SHAPES,
+    SIGNALS,
+    RECIPES,
+)
 COLUMNS = ("text", "sentence", "label", "text_pair", "rationale", "annotators", "tokens", "id", "score")
 
 
@@ -69,7 +78,9 @@ def row(rng: Random) -> dict[str, Any]:
     made: dict[str, Any] = {"text": text(rng)}
     usual: Mapping[str, Callable[[], object]] = {
         "label": lambda: rng.choice(("a", 0, 1, 0.5, number(rng))),
-        "rationale": lambda: rng.choice(([[0, 3]], [[3, 0]], [0, 1], [[0, 10**9]], [], "good", [[0.5, 2]], anything(rng))),
+        "rationale": lambda: rng.choice(
+            ([[0, 3]], [[3, 0]], [0, 1], [[0, 10**9]], [], "good", [[0.5, 2]], anything(rng))
+        ),
         "annotators": lambda: rng.choice(([[[0, 2]], []], [1], anything(rng))),
         "tokens": lambda: rng.choice((made["text"].split(), "a b", anything(rng))),
         "text_pair": lambda: rng.choice((text(rng), None, 3)),
@@ -113,7 +124,9 @@ def _json(rows: list[dict[str, Any]]) -> bytes:
 def _csv(rows: list[dict[str, Any]], delimiter: str = ",") -> bytes:
     file = io.StringIO()
     heads = list(dict.fromkeys(key for each in rows for key in each)) or ["text"]
-    writer = csv.DictWriter(file, [head.replace("\r", "") for head in heads], delimiter=delimiter, extrasaction="ignore")
+    writer = csv.DictWriter(
+        file, [head.replace("\r", "") for head in heads], delimiter=delimiter, extrasaction="ignore"
+    )
     writer.writeheader()
     writer.writerows(rows)
     return file.getvalue().encode("utf-8", "surrogatepass")
@@ -139,10 +152,18 @@ def _arrow(rows: list[dict[str, Any]]) -> bytes:
 
 
 WRITERS: Mapping[str, Callable[[list[dict[str, Any]]], bytes]] = {
-    ".jsonl": _jsonl, ".ndjson": _jsonl, ".json": _json, ".csv": _csv, ".tsv": lambda rows: _csv(rows, "\t"), ".txt": _txt,
+    ".jsonl": _jsonl, ".ndjson": _jsonl, ".json": _json, ".csv": _csv, ".tsv": lambda rows: _csv(rows, "\t"),
+    ".txt": _txt,
     ".parquet": _parquet, ".arrow": _arrow, ".feather": _arrow,
 }  # fmt: skip
-DEEP = (b"[" * 100_000, b'{"text": ' * 20_000, b'[{"text": "a", "label": ' + b"9" * 6000 + b"}]", b'{"text": "\\ud800"}', b"", b"\xef\xbb\xbftext\na")
+DEEP = (
+    b"[" * 100_000,
+    b'{"text": ' * 20_000,
+    b'[{"text": "a", "label": ' + b"9" * 6000 + b"}]",
+    b'{"text": "\\ud800"}',
+    b"",
+    b"\xef\xbb\xbftext\na",
+)
 
 
 def readers(rng: Random, workshop: Workshop) -> Attempt:

@@ -35,7 +35,16 @@ IN_WHEEL = (
     f"{NAME}.dist-info/entry_points.txt",
     f"{NAME}.dist-info/licenses/LICENSE",
 )
-IN_SDIST = ("LICENSE", "README.md", "SECURITY.md", "CHANGELOG.md", "pyproject.toml", "constraints.txt", "requirements.lock", "Makefile")
+IN_SDIST = (
+    "LICENSE",
+    "README.md",
+    "SECURITY.md",
+    "CHANGELOG.md",
+    "pyproject.toml",
+    "constraints.txt",
+    "requirements.lock",
+    "Makefile",
+)
 FORBIDDEN = ("__pycache__", ".pyc", ".bin", ".pkl", ".pt", ".env")
 
 
@@ -72,7 +81,10 @@ def check_wheel(wheel: Path) -> None:
     _need(sorted(sources - names), "the wheel lacks")
     wanted = {"Name": PROJECT["name"], "Version": PROJECT["version"], "License-Expression": PROJECT["license"],
               "Requires-Python": PROJECT["requires-python"], "Description-Content-Type": "text/markdown"}  # fmt: skip
-    _need([f"{key}: {meta[key]}" for key, value in wanted.items() if meta[key] != value], "the wheel's metadata are wrong:")
+    _need(
+        [f"{key}: {meta[key]}" for key, value in wanted.items() if meta[key] != value],
+        "the wheel's metadata are wrong:",
+    )
     runtime = [line for line in meta.get_all("Requires-Dist") or () if "extra ==" not in line]
     if len(runtime) != len(PROJECT["dependencies"]):
         raise SystemExit(f"release: the wheel needs {runtime}, the project {PROJECT['dependencies']}")
@@ -90,7 +102,9 @@ def check_sdist(sdist: Path, wheel: Path) -> None:
         _run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", place], cwd=root)
         again = Path(place) / wheel.name
         with zipfile.ZipFile(wheel) as one, zipfile.ZipFile(again) as other:
-            if sorted((item.filename, item.CRC) for item in one.infolist()) != sorted((item.filename, item.CRC) for item in other.infolist()):
+            if sorted((item.filename, item.CRC) for item in one.infolist()) != sorted(
+                (item.filename, item.CRC) for item in other.infolist()
+            ):
                 raise SystemExit("release: the sdist builds another wheel than the repository")
 
 
@@ -100,7 +114,16 @@ def try_wheel(wheel: Path) -> None:
         folder = Path(place)
         venv.create(folder / "venv", with_pip=True)
         python = folder / "venv" / "bin" / "python"
-        pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", "-c", str(REPO / "constraints.txt")]
+        pip = [
+            str(python),
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--disable-pip-version-check",
+            "-c",
+            str(REPO / "constraints.txt"),
+        ]
         _run([*pip, "torch"], cwd=folder)
         _run([*pip, str(wheel)], cwd=folder)
         _run([str(python), "-m", "pip", "check"], cwd=folder)
@@ -110,7 +133,12 @@ def try_wheel(wheel: Path) -> None:
         _need([] if "explain" in _run([didact, "--help"], cwd=folder) else ["no help"], "the command has")
         if _run([didact, "--version"], cwd=folder).strip() != f"didact {PROJECT['version']}":
             raise SystemExit("release: the command gives another version")
-        made = json.loads(_run([didact, "explain", "A warm and wonderful film.", "--method", "occlusion", "--format", "json"], cwd=folder))
+        made = json.loads(
+            _run(
+                [didact, "explain", "A warm and wonderful film.", "--method", "occlusion", "--format", "json"],
+                cwd=folder,
+            )
+        )
         words = [row["prediction"]["labels"] for row in made["explanations"]]
         _need([] if words else ["no explanation"], "didact explain gives")
 
@@ -123,7 +151,9 @@ def _need(problems: Sequence[str], what: str) -> None:
 def _run(command: Sequence[str], cwd: Path) -> str:
     """Standard output; a command that fails ends the release with what it printed."""
     alone = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "DIDACT_"))}
-    done = subprocess.run(command, cwd=cwd, env=alone | {"HF_HUB_OFFLINE": "1"}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=cwd, env=alone | {"HF_HUB_OFFLINE": "1"}, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise SystemExit(f"release: {' '.join(command[:6])} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
     return done.stdout

@@ -40,7 +40,8 @@ def bill() -> dict[str, object]:
         "serialNumber": f"urn:uuid:{serial}",
         "version": 1,
         "metadata": {
-            "component": _component(project["name"], project["version"]) | {"licenses": [{"license": {"id": project["license"]}}]},
+            "component": _component(project["name"], project["version"])
+            | {"licenses": [{"license": {"id": project["license"]}}]},
         },
         "components": [
             _component(name, version) | {"hashes": [{"alg": "SHA-256", "content": digest} for digest in hashes]}

@@ -1,7 +1,7 @@
 """Writes docs/results/trust.md from the records in docs/results/trust/.
 
-Every record is a JSON object with the ``command`` that made it. ``fuzz.json`` is tabulated by kind and verdict; of any other
-record the ``figures`` are shown, a list of {"what", "value", "bar"}, or where it has none all of its numbers by name.
+Every record is a JSON object with the ``command`` that made it. ``fuzz.json`` is tabulated by kind and verdict; of any
+other record the ``figures`` are shown, a list of {"what", "value", "bar"}, or where it has none all of its numbers.
 
 Usage:
     python scripts/trust_page.py
@@ -20,8 +20,8 @@ DOCS = Path(__file__).resolve().parents[1] / "docs" / "results"
 RECORDS = DOCS / "trust"
 HEAD = """# Trust
 
-What was tried to break didact, and what came of it. Made by `python scripts/trust_page.py` from the records in `trust/`;
-each section gives the command that measures it again.
+What was tried to break didact, and what came of it. Made by `python scripts/trust_page.py` from the records in
+`trust/`; each section gives the command that measures it again.
 """
 TITLES = {
     "fuzz": "Hostile calls, command lines, recipes and files, and damaged artefacts",
@@ -31,12 +31,13 @@ TITLES = {
     "statistics": "Noise in, nothing out",
 }
 VERDICTS = ("returned", "refused", "escaped", "wrong", "hang", "crash")
-FUZZ = """A case passes where the call returns something that keeps its promises (finite scores, one per unit; equal after a
-round trip through JSON; complete where the method promises it; the same again when repeated; the model unchanged), or is refused
-by an error of didact's own. *Escaped* is any other exception, a traceback or exit code 1; *wrong* a broken promise, and for
-artefacts content that was read without an error and is not what was saved; *hang* more than {limit:.0f} s; *crash* the end of
-the process. Files that people may edit (explanations as JSON, labels as JSON lines, manifests) have no checksum: for them wrong is
-content that the changed file does not have. A model's folder is its owner's: it is read or refused.
+FUZZ = """A case passes where the call returns something that keeps its promises (finite scores, one per unit; equal
+after a round trip through JSON; complete where the method promises it; the same again when repeated; the model
+unchanged), or is refused by an error of didact's own. *Escaped* is any other exception, a traceback or exit code 1;
+*wrong* a broken promise, and for artefacts content that was read without an error and is not what was saved; *hang*
+more than {limit:.0f} s; *crash* the end of the process. Files that people may edit (explanations as JSON, labels as
+JSON lines, manifests) may be changed: for them wrong is content that the changed file does not have. A model's folder
+is its owner's: it is read or refused.
 """
 ROWS = 60
 """Numbers that are listed of a record without figures."""
@@ -72,9 +73,12 @@ def _origin(record: Mapping[str, Any]) -> str:
 
 def _fuzz(record: Mapping[str, Any]) -> str:
     kinds: dict[str, dict[str, Any]] = record["kinds"]
-    rows = [[_kind(kind), *(f"{counts[column]:,}" for column in ("cases", *VERDICTS)), f"{counts['slowest_seconds']:.1f}"]
-            for kind, counts in kinds.items()]  # fmt: skip
-    total = {column: sum(counts[column] for counts in kinds.values()) for column in ("cases", *VERDICTS)}
+    columns = ("cases", *VERDICTS)
+    rows = [
+        [_kind(kind), *(f"{counts[column]:,}" for column in columns), f"{counts['slowest_seconds']:.1f}"]
+        for kind, counts in kinds.items()
+    ]
+    total = {column: sum(counts[column] for counts in kinds.values()) for column in columns}
     slowest = max(counts["slowest_seconds"] for counts in kinds.values())
     rows.append(["**all**", *(f"**{number:,}**" for number in total.values()), f"**{slowest:.1f}**"])
     table = markdown_table(("", "cases", *VERDICTS, "slowest, s"), rows, "lr")
@@ -89,7 +93,10 @@ def _kind(kind: str) -> str:
 def _roots(record: Mapping[str, Any]) -> str:
     if not record["roots"]:
         return ""
-    rows = [(str(root["count"]), markdown_text(root["root"]), ", ".join(f"`{case}`" for case in root["cases"])) for root in record["roots"]]
+    rows = [
+        (str(root["count"]), markdown_text(root["root"]), ", ".join(f"`{case}`" for case in root["cases"]))
+        for root in record["roots"]
+    ]
     table = markdown_table(("failures", "root", "cases"), rows, "rl")
     return f"\nWhat failed, by root; `python -m fuzz --seed {record['seed']} --only CASE` makes one again:\n\n{table}\n"
 
@@ -101,8 +108,14 @@ def _figures(record: Mapping[str, Any]) -> str:
         rows = [[markdown_text(str(row.get(name, ""))) for name in ("what", "value", "bar")] for row in figures]
         table = markdown_table(("what", "measured", "wanted"), rows)
     else:
-        leaves = [(name, value) for name, value in _leaves(record) if name.split(".")[0] not in ("versions", "machine", "command", "text")]
-        table = markdown_table(("figure", "value"), [(f"`{name}`", markdown_text(str(value))) for name, value in leaves[:ROWS]])
+        leaves = [
+            (name, value)
+            for name, value in _leaves(record)
+            if name.split(".")[0] not in ("versions", "machine", "command", "text")
+        ]
+        table = markdown_table(
+            ("figure", "value"), [(f"`{name}`", markdown_text(str(value))) for name, value in leaves[:ROWS]]
+        )
     return f"{text}\n\n{table}" if text else table
 
 

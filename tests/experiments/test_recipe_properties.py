@@ -18,15 +18,19 @@ PROPERTY = settings(
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
 LABEL = TEXT.filter(lambda text: bool(text.strip()))
 PLAIN = st.booleans() | st.integers(-(10**12), 10**12) | st.floats(allow_nan=False) | TEXT
-VALUE = st.recursive(PLAIN, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3), max_leaves=6)
+VALUE = st.recursive(
+    PLAIN, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3), max_leaves=6
+)
+EXPLAINER = st.fixed_dictionaries({"method": st.just("lime"), "label": LABEL})
+SOURCE = LABEL.filter(lambda text: "$" not in text)
 GRADING = st.fixed_dictionaries(
     {
-        "explainers": st.lists(st.fixed_dictionaries({"method": st.just("lime"), "label": LABEL}), min_size=1, max_size=3, unique_by=lambda one: one["label"]),
+        "explainers": st.lists(EXPLAINER, min_size=1, max_size=3, unique_by=lambda one: one["label"]),
         "seeds": st.lists(st.integers(0, 9), min_size=1, max_size=3),
         "chunk": st.integers(1, 99),
-        "data": st.fixed_dictionaries({"source": LABEL.filter(lambda text: "$" not in text), "limit": st.integers(1, 9)}),
+        "data": st.fixed_dictionaries({"source": SOURCE, "limit": st.integers(1, 9)}),
     }
-)  # fmt: skip
+)
 FIELDS = sorted({name for kind in RECIPES.names() for name in RECIPES.get(kind).recipe.__dataclass_fields__})
 
 

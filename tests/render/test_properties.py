@@ -18,7 +18,21 @@ from tests.render.conftest import make_explanation
 PROPERTY = settings(max_examples=40, deadline=None, derandomize=True)
 ACTING = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 HOSTILE = st.sampled_from(
-    ("[/]", "[link=x]y[/link]", "<script>", "</pre>", "\x1b[31m", "\x9b1m", "\ud800", "\ufffe", "=1+1", "|", "`", "$x$", "\\")
+    (
+        "[/]",
+        "[link=x]y[/link]",
+        "<script>",
+        "</pre>",
+        "\x1b[31m",
+        "\x9b1m",
+        "\ud800",
+        "\ufffe",
+        "=1+1",
+        "|",
+        "`",
+        "$x$",
+        "\\",
+    )
 )
 ANY = st.lists(st.text(st.characters(), max_size=6) | HOSTILE, min_size=1, max_size=5).map(" ".join)
 FINITE = st.floats(-1e300, 1e300)
@@ -27,7 +41,9 @@ FINITE = st.floats(-1e300, 1e300)
 @st.composite
 def explanations(draw: st.DrawFn) -> Explanation:
     text = draw(ANY.filter(lambda text: bool(re.search(r"\w", text))))
-    made = make_explanation(text, method=draw(ANY), label=draw(st.none() | ANY), model={"name": draw(ANY), "fingerprint": "f"})
+    made = make_explanation(
+        text, method=draw(ANY), label=draw(st.none() | ANY), model={"name": draw(ANY), "fingerprint": "f"}
+    )
     scores = draw(st.lists(FINITE, min_size=len(made.scores), max_size=len(made.scores)))
     return make_explanation(text, scores=scores, method=made.method, model=dict(made.model), signed=draw(st.booleans()))
 
