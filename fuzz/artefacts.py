@@ -28,7 +28,7 @@ from didact.store import explanations as explanation_store
 from didact.store import records as record_store
 from didact.store.outcomes import OutcomeStore
 from didact.store.parts import Parts
-from didact.students.base import Outcome
+from didact.students.base import StudentOutcome
 from didact.testing.tiny import TEXTS, keyword_predict, tiny_model
 from didact.trained import checkpoints
 from didact.trained.explainer import LearnedExplainer
@@ -216,13 +216,13 @@ def _read_parts(folder: Path) -> object:
 
 
 def _write_outcomes(folder: Path, number: int) -> None:
-    store = OutcomeStore(Parts(folder), Outcome)
+    store = OutcomeStore(Parts(folder), StudentOutcome)
     for shift, key in enumerate(KEYS):
-        store.put(key, Outcome(np.arange(20) % (2 + shift + number), None, {"loss": 0.5}))
+        store.put(key, StudentOutcome(np.arange(20) % (2 + shift + number), None, {"loss": 0.5}))
 
 
 def _read_outcomes(folder: Path) -> object:
-    store = OutcomeStore(Parts(folder), Outcome)
+    store = OutcomeStore(Parts(folder), StudentOutcome)
     kept = [store.get(key) for key in KEYS]
     return [
         None if each is None else (each.answers.tolist(), each.failure, dict(each.details))

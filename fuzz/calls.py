@@ -99,7 +99,8 @@ def compare(rng: Random, workshop: Workshop) -> Attempt:
     model = models.some_model(rng)
     quick = ("gradient_x_input", "occlusion", "random", "attention", "gradient_norm", "trivial")
     chosen = [rng.choice((*quick, hostile_text(rng)) if chance(rng, 0.1) else quick) for _ in range(rng.randint(0, 3))]
-    methods: Any = mostly(rng, chosen, 0.93) or []
+    methods: Any = mostly(rng, chosen, 0.93)
+    methods = [] if methods is None else methods
     given: Any = example(rng)
     wanted: Any = target(rng)
 

@@ -92,7 +92,12 @@ class CaseResult:
 
 def judge(case: Case, make: Callable[[random.Random], Attempt], seed: int, limit: float = LIMIT) -> CaseResult:
     """Make a case's call and say what became of it."""
-    attempt = make(case.rng(seed))
+    try:
+        attempt = make(case.rng(seed))
+    except DidactError:  # a noun of the call was refused already
+        return CaseResult(case.kind, case.number, "nouns", "refused", 0.0)
+    except Exception as problem:
+        return CaseResult(case.kind, case.number, "nouns", "escaped", 0.0, root_of(problem), plain(str(problem)))
     began = time.perf_counter()
     verdict: Verdict = "returned"
     problem: BaseException | None = None
