@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from didact.stats.averages import by_example
 from didact.stats.paired import holm, wilcoxon
+from didact.store.columns import values as values_of
 from didact.types import Floats
 
 LEARNED = re.compile(r"(?P<kind>l2e\S*) (?P<signal>\w+)\((?P<reference>\w+)\)")
@@ -52,7 +53,7 @@ class LearnedVersusReference:
 
 def gather(table: pa.Table) -> dict[str, dict[str, Floats]]:
     """Records as one value per metric, explainer and text, averaged over seeds."""
-    columns = {name: table.column(name).to_pylist() for name in ("metric", "explainer", "example", "value")}
+    columns = {name: values_of(table.column(name)) for name in ("metric", "explainer", "example", "value")}
     rows: dict[str, tuple[list[str], list[str], list[float]]] = {}
     for metric, explainer, example, value in zip(*columns.values(), strict=True):
         who, what, values = rows.setdefault(metric, ([], [], []))
