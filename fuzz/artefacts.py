@@ -17,6 +17,7 @@ import torch
 
 import didact
 from didact.data.corpus import generate
+from didact.errors import InputError
 from didact.experiments.grading.evaluation import Evaluation
 from didact.experiments.simulability.result import SimulabilityResult
 from didact.models.load import load_model
@@ -183,7 +184,11 @@ def _write_json(folder: Path, number: int) -> None:
 
 
 def _read_json(folder: Path) -> object:
-    return _plain(jsonio.load((folder / "explanations.json").read_text(encoding="utf-8")))
+    try:
+        text = (folder / "explanations.json").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:  # whoever reads a file by hand sees that it is none
+        raise InputError(str(problem)) from None
+    return _plain(jsonio.load(text))
 
 
 def _json_says(folder: Path) -> object:
@@ -223,12 +228,13 @@ def _write_outcomes(folder: Path, number: int) -> None:
 
 def _read_outcomes(folder: Path) -> object:
     store = OutcomeStore(Parts(folder), StudentOutcome)
-    kept = [store.get(key) for key in KEYS]
-    return [
-        None if each is None else (each.answers.tolist(), each.failure, dict(each.details))
-        for each in kept
-        if each is not None
-    ]
+    rows = []
+    for key in KEYS:
+        kept = store.get(key)
+        if kept is None:
+            raise InputError("a lost outcome is computed again")
+        rows.append((kept.answers.tolist(), kept.failure, dict(kept.details)))
+    return rows
 
 
 def _write_checkpoint(folder: Path, number: int) -> None:
