@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from didact.attribution.base import ATTRIBUTIONS
 from didact.data.dataset import Dataset
-from didact.data.files import read_examples
+from didact.data.files import read_plain
 from didact.data.load import load_data
 from didact.experiments.engine.kinds import RECIPES
 from didact.metrics.base import METRICS
@@ -186,7 +186,7 @@ def readers(rng: Random, workshop: Workshop) -> Attempt:
             path = Path(folder / name)
             path.write_bytes(content)
             if by_line:
-                promise(all(each.text.strip() for each in read_examples(path)), "a blank text: read_examples")
+                promise(all(each.text.strip() for each in read_plain(path)), "a blank text: read_plain")
                 return
             data = load_data(path)
             check_data(data)
