@@ -767,8 +767,7 @@ class Record:
         explainer: its label in the experiment.
         method: registered name.
         seed: of the explainer; 0 where it has none.
-        null: "" for the explanation itself; "shuffle" with its scores shuffled over its units, "labels" with its target
-            taken from another example.
+        null: "" for the explanation itself; "shuffle" with its scores shuffled over its units.
         metric: the metric's label in the experiment.
         part: "" for the metric's value; else the name of one of its parts.
         example: the example's id, or its fingerprint where it has none.

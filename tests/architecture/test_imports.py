@@ -23,7 +23,9 @@ REPO = Path(__file__).resolve().parents[2]
 DIDACT = REPO / "src" / "didact"
 
 # The nouns: single modules that everything may import.
-BASE = "types errors validation disk protocols registry settings provenance meter progress"
+BASE = (
+    "types errors validation disk checksums locks protocols registry settings provenance code_identity meter progress"
+)
 
 # Room -> the rooms it may import, besides itself and the base. Only rooms further up, and of those only the ones it
 # has a reason for: students and scale stay off metrics because trained, which must never see a metric, uses them.

@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> None:
         from didact.api import estimates
         from didact.experiments.grading.prepare import prepare
 
-        experiment = prepare(recipe)
+        experiment = prepare(recipe, trust_remote_code=options.trust_remote_code)
         options.format, options.out = "terminal", None
         explainers = list(experiment.explainers.values())
         shared.write_estimates(estimates(experiment.data.examples, experiment.model, explainers), options)

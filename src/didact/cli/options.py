@@ -24,6 +24,7 @@ from didact.types import SCALES, Example
 from didact.validation import parse_json
 
 if TYPE_CHECKING:
+    from didact.api import Explanations
     from didact.experiments.engine.kinds import ReportOptions
     from didact.experiments.engine.toml import TomlRecipe
     from didact.protocols import Model
@@ -101,6 +102,16 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: the GPU when there is one)")
     group.add_argument("--max-length", type=int, metavar="N", help="length limit in tokens, below the model's own")
     group.add_argument("--truncate", action="store_true", help="explain what fits, even when most of a text does not")
+    add_remote_code(group)
+
+
+def add_remote_code(parser: argparse._ActionsContainer) -> None:
+    """Whether the explained model may bring code of its own; no file can say so."""
+    parser.add_argument(
+        "--trust-remote-code",
+        action="store_true",
+        help="let the explained model run code that comes with it: only where you trust its author",
+    )
 
 
 def add_method(parser: argparse.ArgumentParser) -> None:
@@ -108,6 +119,16 @@ def add_method(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("method")
     group.add_argument("--level", help="what gets a score: word or token (default: the model's first level, word)")
     group.add_argument("--scale", choices=SCALES, help="which number is explained (default: logit, if there is one)")
+
+
+def add_on_error(parser: argparse.ArgumentParser) -> None:
+    """What happens to texts that cannot be explained."""
+    parser.add_argument(
+        "--on-error",
+        choices=("raise", "skip"),
+        default="raise",
+        help="a text that cannot be explained: stop and name it (raise), or go on and report it at the end (skip)",
+    )
 
 
 def add_dry_run(parser: argparse.ArgumentParser) -> None:
@@ -143,6 +164,11 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="begin nothing new after so many seconds and report what there is; the same command goes on later",
     )
+    group.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="replace the results of another recipe in the same folder; they stay until the new ones are there",
+    )
 
 
 def carry_out(recipe: TomlRecipe, options: argparse.Namespace) -> None:
@@ -150,7 +176,8 @@ def carry_out(recipe: TomlRecipe, options: argparse.Namespace) -> None:
 
     Args:
         recipe: of any kind.
-        options: with ``out``, ``store``, ``device``, ``workers``, ``seconds``, and ``command`` for the manifest.
+        options: with ``out``, ``store``, ``device``, ``command`` for the manifest, and what ``add_execution`` and
+            ``add_remote_code`` add.
     """
     import time
 
@@ -167,10 +194,18 @@ def carry_out(recipe: TomlRecipe, options: argparse.Namespace) -> None:
         if place is not None:
             disk.check_writable(place / "manifest.json")
     deadline = None if options.seconds is None else time.time() + options.seconds
+    chosen = RunOptions(
+        folder,
+        options.store,
+        options.device,
+        options.workers,
+        deadline,
+        options.command,
+        options.overwrite,
+        options.trust_remote_code,
+    )
     with listening(ProgressBar()):
-        result = run_recipe(
-            recipe, RunOptions(folder, options.store, options.device, options.workers, deadline, options.command)
-        )
+        result = run_recipe(recipe, chosen)
     if not result.complete:
         printing.message(f"didact: time is up before all is done; the same command goes on in {folder}")
     if (folder / "records.parquet").is_file():
@@ -209,6 +244,7 @@ def load(options: argparse.Namespace) -> Model:
         device=options.device,
         max_length=options.max_length,
         max_truncated=1.0 if options.truncate else 0.5,
+        trust_remote_code=options.trust_remote_code,
     )
 
 
@@ -267,6 +303,15 @@ def settle_output(options: argparse.Namespace) -> None:
     options.format = options.format or implied or "terminal"
     if options.out is not None:
         disk.check_writable(options.out)
+
+
+def kept(explanations: Explanations) -> Explanations:
+    """The explanations, once those left out are reported on standard error; refused when none is left."""
+    for note in explanations.skipped:
+        printing.message(f"didact: {note}")
+    if not explanations:
+        raise InputError("nothing could be explained; the reasons stand above")
+    return explanations
 
 
 def write(explanations: Sequence[Explanation], options: argparse.Namespace) -> None:

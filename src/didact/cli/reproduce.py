@@ -51,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", help="cpu, cuda, ... (default: the GPU when there is one)")
     shared.add_execution(parser)
     shared.add_store(parser)
+    shared.add_remote_code(parser)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_execution(parser)
     shared.add_limits(parser)
     shared.add_store(parser)
+    shared.add_remote_code(parser)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import NoneType
@@ -114,6 +115,7 @@ def run(options: argparse.Namespace) -> None:
     from didact.progress import listening
     from didact.render.progress import ProgressBar
     from didact.store.parts import Parts
+    from didact.trained.held_out import FidelityWarning
     from didact.trained.presets.base import PRESETS, settings_of
     from didact.trained.train import train
 
@@ -122,7 +124,8 @@ def run(options: argparse.Namespace) -> None:
     disk.check_writable(options.out / "config.json")
     reference = None if card.learns is None else _reference(options, card)
     model = shared.load(options)
-    with listening(ProgressBar()):
+    with listening(ProgressBar()), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FidelityWarning)  # the verdict below says it
         examples, name = _examples(options, model)
         explainer = train(
             card.name,
@@ -193,6 +196,8 @@ def _examples(options: argparse.Namespace, model: Model) -> tuple[Sequence[Examp
 def _show(explainer: LearnedExplainer) -> None:
     from rich.table import Table
 
+    from didact.trained.disagreement import SCOPE
+
     about = explainer.about
     table = Table("", "held-out texts", box=None, header_style="bold", padding=(0, 2, 0, 0))
     for name, value in {**about.scores, **about.cost}.items():
@@ -201,3 +206,7 @@ def _show(explainer: LearnedExplainer) -> None:
         table.add_row("threshold of a fallback", f"{explainer.disagreement.threshold:.3f}")
     title = f"How well the network follows {about.reference} ({about.model}):" if about.reference else about.model
     printing.show("", title, "", table, "")
+    if explainer.disagreement is not None:
+        printing.line(f"{SCOPE}\n")
+    if explainer.verdict:
+        printing.line(f"{explainer.caution or explainer.verdict}\n")

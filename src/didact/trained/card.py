@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 
 from didact.render.markup import markdown_text as text
+from didact.trained.disagreement import SCOPE
+from didact.trained.held_out import HeldOutAgreement
 from didact.trained.metadata import SavedConfig, SavedOrigin
 from didact.types import JsonValue
 
@@ -25,7 +27,9 @@ def readme(config: SavedConfig, place: str) -> str:
         f"{text(_reference(about))} and replaces it. Made with didact: a {text(config['shape']['name'])} trained by "
         f"{text(config['signal']['name'])}.",
         _table("What it is", ("", ""), _facts(config)),
+        _verdict(about),
         _table("Scores on held-out texts", ("measure", "value"), about["scores"]),
+        f"## Expected disagreement\n\n{SCOPE}" if about["disagreement"] is not None else "",
         _table("What it costs", ("", ""), about["cost"]),
         *(_table(f"The {text(name)} runtime against torch", ("", ""), facts) for name, facts in _runtimes(config)),
         f"## Use it\n\n```python\nfrom didact.trained.explainer import LearnedExplainer\n"
@@ -40,6 +44,15 @@ def readme(config: SavedConfig, place: str) -> str:
 def _head(config: SavedConfig) -> str:
     tags = ["explainability", "feature-attribution", json.dumps(config["method"])]
     return "\n".join(["---", "library_name: didact", "tags:", *(f"- {tag}" for tag in tags), "---"])
+
+
+def _verdict(about: SavedOrigin) -> str:
+    """The section on agreement with the reference, where it was measured."""
+    known = about.get("agreement")
+    if known is None:
+        return ""
+    agreement, reference = HeldOutAgreement.from_dict(known), text(_reference(about))
+    return f"## Does it follow its reference?\n\n{agreement.caution(reference) or agreement.sentence(reference)}"
 
 
 def _facts(config: SavedConfig) -> dict[str, str]:
