@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -188,11 +189,11 @@ def test_streams_that_are_closed_or_full(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "standard input holds no example" in done.stderr
     assert done.stderr.count("\n") == 1
-    done = subprocess.run(f"{command} list methods >&-", shell=True, capture_output=True, text=True, check=False)
+    done = subprocess.run(f"{command} list models >&-", shell=True, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     if Path("/dev/full").exists():
         done = subprocess.run(
-            f"{command} list methods >/dev/full", shell=True, capture_output=True, text=True, check=False
+            f"{command} list models >/dev/full", shell=True, capture_output=True, text=True, check=False
         )
         assert done.returncode == 2
         assert "cannot write to standard output: No space left on device" in done.stderr
@@ -321,3 +322,18 @@ def test_stopped_by_hand(capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     monkeypatch.setattr(options, "load", stopped)
     assert main(["explain", TEXT]) == 130
     assert capsys.readouterr().err == "didact: stopped\n"
+
+
+def test_warnings_are_lines_in_which_nothing_acts(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def warning(_: object) -> None:
+        warnings.warn(f"a model {HOSTILE}\nnext", stacklevel=1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(options, "load", warning)
+    main(["explain", TEXT])
+    told = capsys.readouterr().err
+    assert told.startswith("didact: warning: a model [/] [link=")
+    assert told.count("\n") == 2
+    assert not set("\x1b\x9b\u202e\ud800") & set(told)

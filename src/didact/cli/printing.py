@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -69,6 +70,17 @@ def show_explanations(explanations: Sequence[Explanation]) -> None:
         show(terminal(explanations))
     else:
         document(terminal_text(explanations, colour=False))
+
+
+@contextlib.contextmanager
+def shown_warnings() -> Iterator[None]:
+    """Warnings as one line each, whatever they hold."""
+    before = warnings.showwarning
+    warnings.showwarning = lambda text, *_, **__: message(f"didact: warning: {text}")
+    try:
+        yield
+    finally:
+        warnings.showwarning = before
 
 
 def open_streams() -> None:
