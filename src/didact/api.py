@@ -5,11 +5,16 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from didact import disk
+from didact.attribution._skipping import Explanations as Explanations
+from didact.attribution._skipping import OnError, explain_all, explain_by_all
+from didact.attribution._skipping import Skipped as Skipped
+from didact.attribution._skipping import about_text as about_text
 from didact.attribution.base import ATTRIBUTIONS, Attribution, check_needs
 from didact.data import attribution_imports
 from didact.errors import InputError, ParameterError
@@ -36,6 +41,7 @@ def explain(
     *,
     target: TargetLike = None,
     progress: bool = True,
+    on_error: OnError = "raise",
     **settings: object,
 ) -> Explanation: ...
 
@@ -48,8 +54,9 @@ def explain(
     *,
     target: TargetLike = None,
     progress: bool = True,
+    on_error: OnError = "raise",
     **settings: object,
-) -> list[Explanation]: ...
+) -> Explanations: ...
 
 
 def explain(
@@ -59,8 +66,9 @@ def explain(
     *,
     target: TargetLike = None,
     progress: bool = True,
+    on_error: OnError = "raise",
     **settings: object,
-) -> Explanation | list[Explanation]:
+) -> Explanation | Explanations:
     """Explain one text, or a list of them.
 
     Args:
@@ -70,10 +78,11 @@ def explain(
             KernelSHAP where the model has no gradients.
         target: label or index to explain; each text's predicted class when not given.
         progress: show a bar on work over two seconds.
+        on_error: what a text of a list does that cannot be explained: "raise" an error that names it, or "skip" it.
         **settings: parameters of the method.
 
     Returns:
-        One explanation for one text, a list for a list.
+        One explanation for one text, a list for a list; its ``skipped`` has the texts left out, with the reasons.
     """
     adapter = _model(model)
     explainer = _explainer(method, adapter, settings)
@@ -81,7 +90,7 @@ def explain(
     examples: list[ExampleLike] = list(given) if several else [given]  # type: ignore[arg-type,list-item]
     notebook.install()
     with _progress(progress):
-        explanations = explainer.explain(adapter, examples, [target] * len(examples))
+        explanations = explain_all(explainer, adapter, examples, target, on_error if several else "raise")
     return explanations if several else explanations[0]
 
 
@@ -92,7 +101,8 @@ def compare(
     *,
     target: TargetLike = None,
     progress: bool = True,
-) -> list[Explanation]:
+    on_error: OnError = "raise",
+) -> Explanations:
     """Explain one text with several methods; ``show`` puts them side by side.
 
     Args:
@@ -101,6 +111,8 @@ def compare(
         methods: names or explainers; every registered method that the model and the text allow when not given.
         target: label or index to explain; the predicted class when not given.
         progress: show a bar on work over two seconds.
+        on_error: what a method does that cannot explain the text: "raise" its error, or be left out ("skip"), so that
+            it is in the result's ``skipped`` with the reason.
     """
     adapter = _model(model)
     chosen = [card.name for card in list_methods(adapter, given)] if methods is None else list(methods)
@@ -108,7 +120,7 @@ def compare(
         raise InputError("compare needs at least one method")
     notebook.install()
     with _progress(progress):
-        return [_explainer(method, adapter, {}).explain(adapter, [given], [target])[0] for method in chosen]
+        return explain_by_all([_explainer(method, adapter, {}) for method in chosen], adapter, given, target, on_error)
 
 
 def estimate(
@@ -170,7 +182,7 @@ def train(
             own choice when not given.
         out: where the explainer is saved. Labels and checkpoints are stored there too: after a kill the same call goes
             on where it stopped.
-        progress: show a bar on work over two seconds.
+        progress: show a bar on work over two seconds, and at the end whether the result follows its reference.
         **settings: of the preset; see its class in ``didact.trained.presets``.
 
     Example:
@@ -199,6 +211,8 @@ def train(
         )
     if out is not None:
         explainer.save_pretrained(out)
+    if progress and explainer.verdict:
+        sys.stderr.write(f"{explainer.verdict}\n")
     return explainer
 
 

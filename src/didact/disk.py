@@ -41,6 +41,11 @@ def replacing(path: Path | str, scratch: Path | None = None) -> Iterator[BinaryI
     target = Path(path)
     beside: Path | None = None
     try:
+        if _is_stream(target):
+            with target.open("wb") as file:
+                yield file
+            return
+        target = target.resolve()  # a link stays one
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.is_dir():
             raise IsADirectoryError(None, "it is a folder")
@@ -55,7 +60,7 @@ def replacing(path: Path | str, scratch: Path | None = None) -> Iterator[BinaryI
             with contextlib.suppress(OSError):
                 beside.unlink(missing_ok=True)
         if isinstance(problem, (OSError, ValueError)):
-            raise refused(target, problem) from problem
+            raise refused(path, problem) from problem
         raise
     _sync_folder(target.parent)
 
@@ -102,6 +107,9 @@ def check_writable(path: Path | str) -> None:
     """
     target = Path(path)
     try:
+        if _is_stream(target):
+            return
+        target = target.resolve()
         if target.is_dir():
             raise IsADirectoryError(None, "it is a folder")
         with _made(target.parent):
@@ -112,7 +120,7 @@ def check_writable(path: Path | str) -> None:
             finally:
                 probe.unlink(missing_ok=True)
     except (OSError, ValueError) as problem:
-        raise refused(target, problem) from problem
+        raise refused(path, problem) from problem
 
 
 NAME = re.compile(r"[\w.\-]{1,100}")
@@ -143,6 +151,11 @@ def refused(path: Path | str, problem: Exception) -> InputError:
     """The error for a path that the disk refuses to write."""
     reason = getattr(problem, "strerror", None) or str(problem)
     return InputError(f"cannot write {str(path)!r:.300}: {reason}; nothing there was changed, give another place")
+
+
+def _is_stream(target: Path) -> bool:
+    """Whether the path is a device or a pipe (/dev/stdout, /dev/null), which nothing may take the place of."""
+    return target.exists() and not target.is_file() and not target.is_dir()
 
 
 def _try_name(target: Path) -> None:

@@ -31,8 +31,8 @@ def evaluate(  # noqa: PLR0913 - one call, and every argument but the first has 
 ) -> Evaluation:
     """Grade explainers on a model and data; what an earlier call into the same folder computed is not done again.
 
-    Random and trivial explanations are graded beside the others, and so are copies with shuffled scores and with
-    another text's label: a metric that does not tell them apart proves nothing.
+    Random and trivial explanations are graded beside the others, and so are copies with shuffled scores: a metric that
+    does not tell them apart proves nothing.
 
     Args:
         data: anything ``didact.data.load.load_data`` takes: a file, a preset, a Hub id, a list of texts.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -288,6 +290,24 @@ def test_questions_are_taught_with_links(tmp_path: Path) -> None:
     assert {one.method for one in found.verdict.gains} == {NONE, "human", "random"}
 
 
+def test_nothing_in_a_report_acts(finished: Path, tmp_path: Path) -> None:
+    hostile = "<script>alert(1)</script> [a](https://example.org) | \x1b[31m \ufffe"
+    folder = tmp_path / "report"
+    shutil.copytree(finished, folder)
+    told = json.loads((folder / "manifest.json").read_text())
+    told |= {"command": hostile, "versions": {hostile: hostile}, "name": hostile}
+    for place in ("teacher", "data", "test"):
+        told[place]["name"] = told[place]["split"] = hostile
+    (folder / "manifest.json").write_text(json.dumps(told))
+    found = find(folder)
+    text = markdown(dataclasses.replace(found, name=hostile, sentences=[hostile]))
+    assert "script" in text
+    assert "<script" not in text.replace("\\<script", "")
+    assert "](https" not in text.replace("\\](https", "")
+    assert not set("\x1b\ufffe") & set(text)
+    Tree.fromstring(picture(dataclasses.replace(found, sentences=[hostile, hostile])))
+
+
 def test_the_report_has_every_form(finished: Path, tmp_path: Path) -> None:
     folder = tmp_path / "report"
     shutil.copytree(finished, folder)
@@ -446,6 +466,7 @@ def test_one_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "gradient_norm" in printed
     manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest["channels"]["words"]["weight"] == 2.0
+    assert manifest["command"] == shlex.join(["didact", *asked])
     assert manifest["students"]["tally"]["parameters"]["smoothing"] == 2.0
     Tally.calls.clear()
     again = tmp_path / "again"

@@ -1,5 +1,6 @@
 """A learned explainer: what it costs, whom it explains, and that saving changes nothing."""
 
+import dataclasses
 import json
 import re
 import shutil
@@ -22,6 +23,7 @@ from didact.protocols import Explainer, Model
 from didact.testing.conformance import CHECKS, applicable, make_case
 from didact.testing.tiny import TEXTS, keyword_predict, tiny_model
 from didact.trained.explainer import LearnedExplainer
+from didact.trained.held_out import FidelityWarning
 from didact.trained.metadata import ExplainerMetadata
 from didact.trained.shapes.scorer import Scorer, ScorerConfig
 from didact.trained.signals.base import Signal
@@ -220,7 +222,7 @@ def test_the_readme_tells_model_reference_scores_and_how_to_load(model: Model, t
     text = (tmp_path / "README.md").read_text("utf-8")
     assert text.startswith("---\nlibrary_name: didact\n")
     for piece in (
-        f"fingerprint `{model.fingerprint()}`",
+        f"fingerprint {model.fingerprint()}",
         "| reference | lime (samples=1000) |",
         "| training texts | four \\| texts |",
         "| rank correlation | 0.8765 |",
@@ -228,6 +230,20 @@ def test_the_readme_tells_model_reference_scores_and_how_to_load(model: Model, t
         'LearnedExplainer.from_pretrained("someone/explainer")',
     ):
         assert piece in text
+
+
+def test_nothing_in_the_readme_acts(model: Model, tmp_path: Path) -> None:
+    explainer = made(model)
+    hostile = '<script>alert("x")</script>\n# `a` [b](https://example.org)\n---'
+    explainer.about = dataclasses.replace(
+        explainer.about, model=hostile, labels=(hostile, "b"), data=hostile, reference=hostile, scores={hostile: 1.0}
+    )
+    explainer.save_pretrained(tmp_path, place='x"); import os\n```\n<script>')
+    text = (tmp_path / "README.md").read_text("utf-8")
+    assert not re.search(r"(?<!\\)<script", text.partition("## Use it")[0])
+    assert "](https" not in text.replace("\\](https", "")
+    assert text.count("```") == 2 + text.count("\\n```")
+    assert len(re.findall("^---$", text, re.MULTILINE)) == 2
 
 
 def edit_config(change: Callable[[dict[str, Any]], object], *, honest: bool = True) -> Callable[[Path], None]:
@@ -347,11 +363,13 @@ def test_an_unreachable_hub_is_told(model: Model, tmp_path: Path, monkeypatch: p
         LearnedExplainer.from_pretrained(tmp_path, device="gpu")
 
 
+@pytest.mark.filterwarnings("ignore::didact.trained.held_out.FidelityWarning")
 def test_a_folder_of_the_first_format_is_read(tmp_path: Path) -> None:
     """Written when the reference was called teacher and expected disagreement doubt; it explains as it did then."""
     written = Path(__file__).parent / "data" / "explainer-format-1"
     black_box = load_model(keyword_predict, labels=("negative", "positive"))
-    explainer = LearnedExplainer.from_pretrained(written, force=True)
+    with pytest.warns(FidelityWarning, match=r"does not follow its reference, occlusion\+random: Spearman -0\.34"):
+        explainer = LearnedExplainer.from_pretrained(written, force=True)
     (found,) = explainer.explain(black_box, ["a warm film with dull acting"])
     expected = (-2.0591676, -0.7597384, 1.9735651, 0.5891116, -1.6265595, -1.6408696)
     assert found.scores == pytest.approx(expected, abs=1e-5)

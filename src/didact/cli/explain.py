@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from typing import TYPE_CHECKING
 
 from didact.cli import options as shared
@@ -17,10 +18,12 @@ HELP = "Show which words drove a model's prediction."
 EXAMPLES = """examples:
   didact explain "A warm, funny and wonderful film."
   didact explain "Not bad at all." --method kernel_shap --set evaluations=200 --target negative
-  didact explain reviews.txt --method lime --format html --out reviews.html
+  didact explain reviews.txt --method lime --out reviews.html
+  didact explain reviews.csv --column text=body --out reviews.json
   didact explain "A man sleeps." --pair "Nobody is awake." --model ./nli-model --inputs pair
   cat reviews.txt | didact explain - --format json
   didact explain reviews.txt --method kernel_shap --dry-run
+  didact explain reviews.txt --on-error skip
   didact explain reviews.txt --explainer runs/l2e --fallback lime
 """
 
@@ -39,7 +42,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--explainer", metavar="DIR", help="what 'didact train' wrote, or its Hub id, instead of --method"
     )
     group.add_argument(
-        "--fallback", metavar="NAME", help="method for texts where the network is likely wrong; --set then sets it"
+        "--fallback",
+        metavar="NAME",
+        help="method for texts above the threshold of expected disagreement; --set then sets it. The estimate is for "
+        "texts like those of the training: it does not notice other kinds of text",
     )
     group.add_argument(
         "--disagreement-above",
@@ -47,15 +53,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="X",
         help="expected disagreement with its reference above which --fallback is used (default: set in training)",
     )
+    shared.add_on_error(parser)
     shared.add_dry_run(parser)
     shared.add_output(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     """Explain and write."""
+    shared.settle_output(options)
     examples = shared.read_input(options)
     settings = shared.parse_settings(options.set)
-    from didact.api import default_method, estimates, explain, load_explainer
+    from didact.api import default_method, estimates, load_explainer
 
     model = shared.load(options)
     settings = {"level": options.level, "scale": options.scale} | settings
@@ -68,24 +76,25 @@ def run(options: argparse.Namespace) -> None:
     if options.dry_run:
         shared.write_estimates(estimates(examples, model, [explainer]), options)
         return
-    shared.write(explain(examples, model, explainer, target=shared.parse_target(options.target)), options)
+    _write(examples, model, explainer, options)
 
 
 def _explain_learned(
     examples: list[Example], model: Model, options: argparse.Namespace, settings: dict[str, object]
 ) -> None:
-    """Explain with a trained network, and texts where it is likely wrong with a method, where one is named."""
+    """Explain with a trained network, and texts with a high expected disagreement with a method, where one is named."""
     if options.method is not None:
         raise ParameterError(f"give --method {options.method} or --explainer {options.explainer}, not both")
     if options.set and options.fallback is None:
         raise ParameterError("--set sets a method, and a trained network has no settings; name a --fallback")
     from didact.api import estimates, load_explainer
-    from didact.progress import listening
-    from didact.render.progress import ProgressBar
     from didact.trained.explainer import LearnedExplainer
     from didact.trained.fallback import FallbackExplainer
+    from didact.trained.held_out import FidelityWarning
 
-    learned = LearnedExplainer.from_pretrained(options.explainer, model=model, device=options.device)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FidelityWarning)  # each explanation shows it
+        learned = LearnedExplainer.from_pretrained(options.explainer, model=model, device=options.device)
     explainer: Explainer = learned
     if options.fallback is not None:
         slow = load_explainer(options.fallback, **settings)
@@ -93,7 +102,11 @@ def _explain_learned(
     if options.dry_run:
         shared.write_estimates(estimates(examples, model, [explainer]), options)
         return
-    targets = [shared.parse_target(options.target)] * len(examples)
-    with listening(ProgressBar()):
-        explanations = explainer.explain(model, examples, targets)
-    shared.write(explanations, options)
+    _write(examples, model, explainer, options)
+
+
+def _write(examples: list[Example], model: Model, explainer: Explainer, options: argparse.Namespace) -> None:
+    from didact.api import explain
+
+    target = shared.parse_target(options.target)
+    shared.write(shared.kept(explain(examples, model, explainer, target=target, on_error=options.on_error)), options)

@@ -15,6 +15,7 @@ from didact.locks import locked
 from didact.protocols import ExampleLike, Model
 from didact.provenance import display_name
 from didact.store.parts import Parts
+from didact.trained.held_out import warn
 from didact.trained.presets.base import PRESETS, Reference, Texts, TrainingInput
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ def train(  # noqa: PLR0913 - one call, and every argument but the first three h
     **settings: object,
 ) -> LearnedExplainer:
     """Train an explainer of a model.
+
+    ``verdict`` of the result says whether it follows its reference on held-out texts; where it is no better than
+    chance, a warning says so now, when it is loaded, and on each of its explanations.
 
     Args:
         preset: a registered name, such as "l2e".
@@ -75,7 +79,9 @@ def train(  # noqa: PLR0913 - one call, and every argument but the first three h
         data=data,
     )
     with _held(place):
-        return chosen.train(given)
+        explainer = chosen.train(given)
+    warn(explainer.about, f"the explainer that {preset} trained")
+    return explainer
 
 
 def _held(folder: Path | None) -> AbstractContextManager[None]:

@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Protocol
 
@@ -89,9 +90,9 @@ class InProcess:
 class WorkerProcesses:
     """Steps handed to processes that each build the job anew.
 
-    One process cannot keep a GPU busy with small networks and short texts; a dozen can. They are spawned, since a
-    forked process cannot use a GPU that its parent has touched. A step that fails, or whose process is killed, does
-    not stop the others.
+    One process cannot keep a GPU busy with small networks and short texts; a dozen can. They are forked from a server
+    that has imported the libraries and touched no GPU: a process forked from one that has could not use it. A step
+    that fails, or whose process is killed, does not stop the others.
 
     Args:
         build: makes the job in a process; must be picklable.
@@ -101,7 +102,7 @@ class WorkerProcesses:
     def __init__(self, build: Callable[[], RecipeJob], count: int) -> None:
         self._build = build
         self._count = count
-        self._context = multiprocessing.get_context("spawn")
+        self._context = _context()
         self._processes: dict[Connection, multiprocessing.process.BaseProcess] = {}
 
     def carry_out(self, job: RecipeJob, steps: Sequence[KeyedStep], progress: Progress, until: float | None) -> None:
@@ -170,6 +171,15 @@ class WorkerProcesses:
             connection.close()
             problem = f"its process ended with code {process.exitcode} (killed, or out of memory)"
         progress.note(job, step, time.perf_counter() - began, problem)
+
+
+def _context() -> BaseContext:
+    """How processes are started: from a server where the system has one, so that torch is imported once for all."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch", "transformers", __name__])
+    return context
 
 
 def _work(build: Callable[[], RecipeJob], connection: Connection) -> None:

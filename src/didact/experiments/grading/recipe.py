@@ -10,7 +10,7 @@ from didact.errors import FormatError
 from didact.experiments.engine.tables import Count, DataTable, ModelTable, Seed, SurrogateTable, check_table
 from didact.experiments.engine.toml import GRADING, Entry, Options, TomlRecipe, check_choice
 
-Null = Literal["shuffle", "labels"]
+Null = Literal["shuffle"]
 NULLS: tuple[Null, ...] = get_args(Null)
 
 ALL = "all"

@@ -320,7 +320,7 @@ def _outcome(answers: Answers, failure: str | None, details: Mapping[str, float]
 
 def _grade_key(metric: Metric, model: Model, explanations: Sequence[Explanation]) -> str:
     scored = [[one.example.fingerprint, one.method, dict(one.parameters), list(one.scores)] for one in explanations]
-    return content_hash(["mean grade", keys.origin(model), metric.card.name, dict(metric.parameters), scored])
+    return content_hash(["mean grade", keys.origin(model), keys.identity(metric), scored])
 
 
 def _manifest(experiment: SimulabilityExperiment, arms: Sequence[Arm], command: str) -> Plain:
