@@ -194,7 +194,8 @@ def carry_out(recipe: TomlRecipe, options: argparse.Namespace) -> None:
             disk.check_writable(place / "manifest.json")
     deadline = None if options.seconds is None else time.time() + options.seconds
     permitted = {"overwrite": options.overwrite, "trust_remote_code": options.trust_remote_code}
-    chosen = RunOptions(folder, options.store, options.device, options.workers, deadline, command, **permitted)
+    place = (folder, options.store, options.device)
+    chosen = RunOptions(*place, options.workers, deadline, options.command, **permitted)
     with listening(ProgressBar()):
         result = run_recipe(recipe, chosen)
     if not result.complete:
