@@ -194,16 +194,9 @@ def carry_out(recipe: TomlRecipe, options: argparse.Namespace) -> None:
         if place is not None:
             disk.check_writable(place / "manifest.json")
     deadline = None if options.seconds is None else time.time() + options.seconds
-    chosen = RunOptions(
-        folder,
-        options.store,
-        options.device,
-        options.workers,
-        deadline,
-        options.command,
-        options.overwrite,
-        options.trust_remote_code,
-    )
+    permitted = {"overwrite": options.overwrite, "trust_remote_code": options.trust_remote_code}
+    place = (folder, options.store, options.device)
+    chosen = RunOptions(*place, options.workers, deadline, options.command, **permitted)
     with listening(ProgressBar()):
         result = run_recipe(recipe, chosen)
     if not result.complete:
