@@ -44,6 +44,13 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--truncate", action="store_true", help="explain what fits, even when most of a text does not")
 
 
+def add_trust(parser: argparse.ArgumentParser) -> None:
+    """Whether a model may run code of its own; for commands that load the model they are given, not for recipes."""
+    parser.add_argument(
+        "--trust-remote-code", action="store_true", help="run code that comes with the model, if you know it"
+    )
+
+
 def add_method(parser: argparse.ArgumentParser) -> None:
     """Settings that all methods have."""
     group = parser.add_argument_group("method")
@@ -151,6 +158,7 @@ def load(options: argparse.Namespace) -> Model:
         device=options.device,
         max_length=options.max_length,
         max_truncated=1.0 if options.truncate else 0.5,
+        trust_remote_code=options.trust_remote_code,
     )
 
 
