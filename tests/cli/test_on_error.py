@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from didact.cli import main
+from didact.render.jsonio import load
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def test_the_bad_text_is_named_or_skipped(command: list[str], texts: Path, capsy
     assert "text 2 of 3, '\\u200b': " in failed.err
     assert main([*arguments, "--on-error", "skip"]) in (0, None)
     skipped = capsys.readouterr()
-    explained = {made["units"]["example"]["text"] for made in json.loads(skipped.out)}
+    explained = {made.example.text for made in load(skipped.out)}
     assert explained == {"A good film.", "A dull one."}
     assert skipped.err.count("\n") == 1
     assert skipped.err.startswith("didact: text 2 ('\\u200b') was not explained by ")

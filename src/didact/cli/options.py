@@ -243,8 +243,10 @@ def _table(estimates: Sequence[Estimate]) -> str:
     console = Console()
     with console.capture() as capture:
         console.print(table)
-        console.print("Counts are exact (at most, where a method may stop early), seconds timed on a few passes,")
-        console.print("memory rough. Nothing was explained.")
+        console.print(
+            "Counts are exact (at most where a method may stop early, more where it raises its steps), seconds"
+        )
+        console.print("timed on a few passes, memory rough. Nothing was explained.")
     return capture.get().rstrip()
 
 
