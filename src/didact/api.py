@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
@@ -182,7 +183,7 @@ def train(
             own choice when not given.
         out: where the explainer is saved. Labels and checkpoints are stored there too: after a kill the same call goes
             on where it stopped.
-        progress: show a bar on work over two seconds.
+        progress: show a bar on work over two seconds, and at the end whether the result follows its reference.
         **settings: of the preset; see its class in ``didact.trained.presets``.
 
     Example:
@@ -211,6 +212,8 @@ def train(
         )
     if out is not None:
         explainer.save_pretrained(out)
+    if progress and explainer.verdict:
+        sys.stderr.write(f"{explainer.verdict}\n")
     return explainer
 
 

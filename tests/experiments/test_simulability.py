@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -107,12 +109,22 @@ def test_a_recipe_reads_as_it_was_written(tmp_path: Path) -> None:
     ("change", "told"),
     [
         ({"student": ["ridge"]}, "did you mean students"),
-        ({"teacher": "gold"}, "unknown teacher 'gold'"),
-        ({"task": "answers"}, "unknown task"),
+        ({"teacher": "gold"}, "teacher must be 'model' or 'human', got 'gold'"),
+        ({"task": "answers"}, "task must be .*'span'.*, got 'answers'"),
         ({"task": "span"}, "teacher = 'human'"),
         ({"students": []}, "students is empty"),
         ({"controls": ["randum"]}, "did you mean random"),
-        ({"noise": [2.0]}, "noise must be from 0 to 1"),
+        ({"noise": [2.0]}, "noise must be a list, each a float from 0 to 1, got"),
+        ({"noise": [float("nan")]}, "noise must be a list, each a float from 0 to 1, got"),
+        ({"hints": [3]}, "a format is a table"),
+        ({"hints": 3}, "hints must be a list"),
+        ({"hints": [{"share": "x"}]}, "share must be a float, got 'x'"),
+        ({"subsets": 10**12}, "subsets must be a int from 1 to 100,000"),
+        ({"precision": "x"}, "precision must be a float or None, got 'x'"),
+        ({"metric": "f2"}, "unknown metric 'f2'"),
+        ({"students": "ridge"}, "students must be a list"),
+        ({"test": {"sourse": "corpus"}}, "unknown entry 'sourse'"),
+        ({"data": {"limit": 3}}, "source must be given"),
         ({"hints": [{"share": 2.0}]}, "at most 1"),
         ({"hints": [{"shares": 0.1}]}, "did you mean share"),
         ({"hints": [{"share": 0.1}, {"share": 0.1}]}, "two entries are called '10 %'"),
@@ -278,6 +290,24 @@ def test_questions_are_taught_with_links(tmp_path: Path) -> None:
     assert {one.method for one in found.verdict.gains} == {NONE, "human", "random"}
 
 
+def test_nothing_in_a_report_acts(finished: Path, tmp_path: Path) -> None:
+    hostile = "<script>alert(1)</script> [a](https://example.org) | \x1b[31m \ufffe"
+    folder = tmp_path / "report"
+    shutil.copytree(finished, folder)
+    told = json.loads((folder / "manifest.json").read_text())
+    told |= {"command": hostile, "versions": {hostile: hostile}, "name": hostile}
+    for place in ("teacher", "data", "test"):
+        told[place]["name"] = told[place]["split"] = hostile
+    (folder / "manifest.json").write_text(json.dumps(told))
+    found = find(folder)
+    text = markdown(dataclasses.replace(found, name=hostile, sentences=[hostile]))
+    assert "script" in text
+    assert "<script" not in text.replace("\\<script", "")
+    assert "](https" not in text.replace("\\](https", "")
+    assert not set("\x1b\ufffe") & set(text)
+    Tree.fromstring(picture(dataclasses.replace(found, sentences=[hostile, hostile])))
+
+
 def test_the_report_has_every_form(finished: Path, tmp_path: Path) -> None:
     folder = tmp_path / "report"
     shutil.copytree(finished, folder)
@@ -436,6 +466,7 @@ def test_one_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "gradient_norm" in printed
     manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest["channels"]["words"]["weight"] == 2.0
+    assert manifest["command"] == shlex.join(["didact", *asked])
     assert manifest["students"]["tally"]["parameters"]["smoothing"] == 2.0
     Tally.calls.clear()
     again = tmp_path / "again"

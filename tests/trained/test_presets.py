@@ -77,6 +77,7 @@ def test_everything_it_came_from_is_on_it(model: Model, trained: LearnedExplaine
     assert trained.disagreement.report["texts"] <= 30
 
 
+@pytest.mark.filterwarnings("ignore::didact.trained.held_out.FidelityWarning")  # few texts and epochs
 def test_the_numbers_are_those_of_the_held_out_texts(model: Model, folder: Path) -> None:
     apart = texts(30, seed=1)
     made = train("l2e", model, [*texts(40), *apart], Occlusion(), held_out=apart, **{**SMALL, "epochs": 1})
@@ -154,6 +155,7 @@ def test_fresh_labels_in_every_epoch(model: Model) -> None:
     assert drawn.parameters == train("l2e", *given, fresh=True, **settings).parameters
 
 
+@pytest.mark.filterwarnings("ignore::didact.trained.held_out.FidelityWarning")  # few texts and epochs
 def test_the_seed_decides(model: Model, folder: Path) -> None:
     parts = Parts(folder / "parts")
     settings = {**SMALL, "epochs": 1}

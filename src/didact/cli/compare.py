@@ -39,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Explain with each method and write."""
+    shared.settle_output(options)
     examples = shared.read_input(options)
     from didact.api import estimates
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from typing import TYPE_CHECKING
 
 from didact.cli import options as shared
@@ -17,7 +18,8 @@ HELP = "Show which words drove a model's prediction."
 EXAMPLES = """examples:
   didact explain "A warm, funny and wonderful film."
   didact explain "Not bad at all." --method kernel_shap --set evaluations=200 --target negative
-  didact explain reviews.txt --method lime --format html --out reviews.html
+  didact explain reviews.txt --method lime --out reviews.html
+  didact explain reviews.csv --column text=body --out reviews.json
   didact explain "A man sleeps." --pair "Nobody is awake." --model ./nli-model --inputs pair
   cat reviews.txt | didact explain - --format json
   didact explain reviews.txt --method kernel_shap --dry-run
@@ -41,7 +43,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--explainer", metavar="DIR", help="what 'didact train' wrote, or its Hub id, instead of --method"
     )
     group.add_argument(
-        "--fallback", metavar="NAME", help="method for texts where the network is likely wrong; --set then sets it"
+        "--fallback",
+        metavar="NAME",
+        help="method for texts above the threshold of expected disagreement; --set then sets it. The estimate is for "
+        "texts like those of the training: it does not notice other kinds of text",
     )
     group.add_argument(
         "--disagreement-above",
@@ -56,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Explain and write."""
+    shared.settle_output(options)
     examples = shared.read_input(options)
     settings = shared.parse_settings(options.set)
     from didact.api import default_method, estimates, load_explainer
@@ -77,7 +83,7 @@ def run(options: argparse.Namespace) -> None:
 def _explain_learned(
     examples: list[Example], model: Model, options: argparse.Namespace, settings: dict[str, object]
 ) -> None:
-    """Explain with a trained network, and texts where it is likely wrong with a method, where one is named."""
+    """Explain with a trained network, and texts with a high expected disagreement with a method, where one is named."""
     if options.method is not None:
         raise ParameterError(f"give --method {options.method} or --explainer {options.explainer}, not both")
     if options.set and options.fallback is None:
@@ -85,8 +91,11 @@ def _explain_learned(
     from didact.api import estimates, load_explainer
     from didact.trained.explainer import LearnedExplainer
     from didact.trained.fallback import FallbackExplainer
+    from didact.trained.held_out import FidelityWarning
 
-    learned = LearnedExplainer.from_pretrained(options.explainer, model=model, device=options.device)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FidelityWarning)  # each explanation shows it
+        learned = LearnedExplainer.from_pretrained(options.explainer, model=model, device=options.device)
     explainer: Explainer = learned
     if options.fallback is not None:
         slow = load_explainer(options.fallback, **settings)

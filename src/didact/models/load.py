@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import torch
 
+from didact import checksums
 from didact.errors import ModelError, ParameterError
 from didact.models.blackbox import BlackBox
 from didact.models.compose import choose_head, compose
@@ -41,6 +42,8 @@ def load_model(  # noqa: PLR0913 - the one door, and every option has a default
     *,
     inputs: str | None = None,
     labels: Sequence[str] | None = None,
+    name: str | None = None,
+    version: str | None = None,
     device: str | None = None,
     max_length: int | None = None,
     max_truncated: float = 0.5,
@@ -54,6 +57,9 @@ def load_model(  # noqa: PLR0913 - the one door, and every option has a default
             from a list of texts to probabilities, or "default" for the embedded English sentiment classifier.
         inputs: name of a reader, "text" or "pair"; guessed from label names such as "entailment" when not given.
         labels: names for the outputs in order, in place of the model's own; as many as it has outputs.
+        name: of a function, as results show it; the function's own name when not given.
+        version: of a function: stored results are used again as long as name and version stay the same. Where it is
+            not given, a function is identified by its code, its state and its answers to a few texts.
         device: where to put a model that is loaded here ("cpu", "cuda"); the GPU when there is one. A model object
             stays where it is.
         max_length: length limit in tokens, below the model's own.
@@ -62,11 +68,13 @@ def load_model(  # noqa: PLR0913 - the one door, and every option has a default
         trust_remote_code: whether code that comes with a directory or Hub model may run; a file never switches it on.
     """
     names = _names(labels)
+    if callable(source) and not _is_network(source) and not _is_pipeline(source):
+        return BlackBox(source, labels=names, name=name, version=version)
+    if name is not None or version is not None:
+        raise ParameterError("name and version are for functions; a network is identified by its content")
     if isinstance(source, (NetworkModel, BlackBox)):
         _refuse_options(source, inputs=inputs, labels=labels, device=device, max_length=max_length)
         return source
-    if callable(source) and not _is_network(source) and not _is_pipeline(source):
-        return BlackBox(source, labels=names)
     options = ReaderOptions(max_length, max_truncated)
     if source == DEFAULT:
         network, tokenizer = _read_embedded(choose_device(device))
@@ -127,6 +135,9 @@ def _read(
         raise ModelError(f"the directory {name} holds no model: there is no config.json in it")
     if path is None and _is_file(name):
         raise ModelError(f"{name} is a file; give the directory that holds config.json and model.safetensors")
+    if path is not None:
+        cure = f"copy the folder again, or delete {checksums.HASHES} if you changed it yourself"
+        checksums.check_hashes(path, cure)
     with reading(repr(name), _hint(name, path)):
         config = read_config(name, trust=trust)
         head = choose_head(config.architectures or (), config)

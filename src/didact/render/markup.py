@@ -22,7 +22,8 @@ def minus_signs(text: str) -> str:
 def markdown_text(text: str) -> str:
     """The text as Markdown shows it literally, in one line."""
     flat = " ".join(printable(text).split())
-    return re.sub(r"([\\`*_{}\[\]<>|#~$&!@])", r"\\\1", flat)
+    # An underscore inside of a word marks nothing, and names such as kernel_shap stay readable.
+    return re.sub(r"([\\`*{}\[\]<>|#~$&!@]|(?<![^\W_])_|_(?![^\W_]))", r"\\\1", flat)
 
 
 def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]], align: str = "l") -> str:

@@ -1,7 +1,9 @@
 """What a simulation shows: gains over no hints with intervals, ranks, and whether settings agree.
 
-A gain's interval comes from resampling subsets and test texts in pairs (``didact.stats.crossed``). Within one setting
-(student, channel, size) p-values are corrected by Holm over all methods, controls included.
+A gain's interval comes from resampling subsets and test texts in pairs (``didact.stats.crossed``). What is tested, in every
+setting (student, channel, size), is each method and each control against none, each method against each control, and
+every two methods. p-values are corrected by Holm over all of these tests in all settings, so that at most 5 % of all
+simulations claim any difference that is none.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
@@ -23,16 +26,18 @@ from didact.stats.crossed import (
     average_ranks,
     crossed_gain,
     crossed_interval,
+    crossed_p,
     normalised_gain,
     pearson_values,
     rmse_values,
     tau_interval,
 )
 from didact.stats.paired import holm
+from didact.stats.power import fewest_texts
 from didact.types import Floats
 
 ALPHA = 0.05
-"""A gain counts when its Holm-adjusted p is below this."""
+"""A difference counts when its p, corrected over all tests of the simulation, is below this."""
 
 ERRORS = LOWER_IS_BETTER | {"rmse"}
 OF_NUMBERS = ("pearson", "rmse")
@@ -55,7 +60,7 @@ class Gain:
         low: lower end of its 95 % interval.
         high: upper end.
         p: two-sided.
-        adjusted: the same after Holm's correction over the methods of the setting.
+        adjusted: the same after Holm's correction over all tests of the simulation.
         normalised: the gain as a share of what "none" leaves to be gained; NaN for errors.
         subsets: pairs of students that count.
         dropped: pairs of which a student failed.
@@ -85,8 +90,29 @@ class Gain:
 
     @property
     def helps(self) -> bool:
-        """Whether the gain is above zero, beyond chance."""
+        """Whether the gain over none is above zero, beyond chance."""
         return self.gain > 0 and self.adjusted < ALPHA
+
+
+@dataclass(frozen=True)
+class MethodDifference:
+    """Two methods in one setting, tested like gains.
+
+    Attributes:
+        setting: where.
+        first: a method that is no control.
+        second: another method, or a control.
+        difference: of the mean scores in pairs; above 0 where the first is better.
+        p: two-sided.
+        adjusted: the same after Holm's correction over all tests of the simulation.
+    """
+
+    setting: Setting
+    first: str
+    second: str
+    difference: float
+    p: float
+    adjusted: float
 
 
 @dataclass(frozen=True)
@@ -112,6 +138,8 @@ class SimulabilityGains:
             have a score; 1 is best.
         agreements: of every two settings.
         diverged: how many students failed and were left out.
+        differences: every method against each control and each other method, in every setting.
+        items: test texts.
     """
 
     metric: str
@@ -119,6 +147,42 @@ class SimulabilityGains:
     ranks: Mapping[str, float]
     agreements: tuple[SettingAgreement, ...]
     diverged: int
+    differences: tuple[MethodDifference, ...] = ()
+    items: int = 0
+
+    @property
+    def tests(self) -> int:
+        """How many differences were tested together."""
+        return sum(gain.method != NONE for gain in self.gains) + len(self.differences)
+
+    @property
+    def fewest(self) -> int:
+        """Test texts that a verdict needs when so many differences are tested."""
+        return fewest_texts(max(self.tests, 1), ALPHA)
+
+    @property
+    def enough(self) -> bool:
+        """Whether there are enough students and test texts for a verdict in any setting."""
+        return self.items >= self.fewest and any(math.isfinite(gain.adjusted) for gain in self.gains)
+
+    def beats(self, setting: Setting, first: str, second: str) -> bool:
+        """Whether one method is significantly better than another method or a control in a setting."""
+        return (setting, first, second) in self._wins
+
+    @cached_property
+    def _wins(self) -> frozenset[tuple[Setting, str, str]]:
+        """(setting, better, worse) of every significant difference between two methods."""
+        sure = [one for one in self.differences if one.adjusted < ALPHA]
+        ahead = {(one.setting, one.first, one.second) for one in sure if one.difference > 0}
+        return frozenset(ahead | {(one.setting, one.second, one.first) for one in sure if one.difference < 0})
+
+    def teaching(self, setting: Setting) -> list[Gain]:
+        """The methods that help in a setting: significantly better than none and than every control; largest first."""
+        rows = self.of(setting)
+        controls = [row.method for row in rows if row.control]
+        helping = (row for row in rows if not row.control and row.helps)
+        better = [row for row in helping if all(self.beats(setting, row.method, name) for name in controls)]
+        return sorted(better, key=lambda row: -row.gain)
 
     def of(self, setting: Setting) -> list[Gain]:
         """The gains of one setting."""
@@ -140,6 +204,12 @@ class SimulabilityGains:
                 | _plain({name: getattr(agreement, name) for name in ("tau", "low", "high", "methods")})
                 for agreement in self.agreements
             ],
+            "differences": [
+                vars(one.setting) | _plain({name: value for name, value in vars(one).items() if name != "setting"})
+                for one in self.differences
+            ],
+            "tests": self.tests,
+            "test_texts_needed_for_a_verdict": self.fewest,
             "diverged": self.diverged,
         }
 
@@ -155,7 +225,9 @@ def compute_gains(simulation: Simulation, metric: str = "", *, seed: int = 0) ->
     name = metric or simulation.metric
     # A run that was stopped may have only students without hints in some settings.
     tables = {setting: table for setting, table in scores(simulation, name).items() if table.keys() - {NONE}}
-    gains = tuple(gain for setting, table in tables.items() for gain in _gains(simulation, setting, table, name, seed))
+    gains = [gain for setting, table in tables.items() for gain in _gains(simulation, setting, table, name, seed)]
+    pairs = [pair for setting, table in tables.items() for pair in _differences(simulation, setting, table, name)]
+    gains, pairs = _corrected(gains, pairs)
     real = {method for method in simulation.methods if method not in simulation.controls}
     means = {
         str(setting): {
@@ -166,7 +238,8 @@ def compute_gains(simulation: Simulation, metric: str = "", *, seed: int = 0) ->
     means = {setting: row for setting, row in means.items() if np.isfinite(list(row.values())).all()}
     agreements = tuple(_agreement(tables, pair, sorted(real), seed) for pair in combinations(tables, 2))
     ranks = average_ranks(means, higher_is_better=name not in ERRORS)
-    return SimulabilityGains(name, gains, ranks, agreements, len(simulation.failures))
+    items = max((matrix.shape[1] for table in tables.values() for matrix in table.values()), default=0)
+    return SimulabilityGains(name, tuple(gains), ranks, agreements, len(simulation.failures), tuple(pairs), items)
 
 
 def scores(simulation: Simulation, metric: str) -> dict[Setting, dict[str, Floats]]:
@@ -193,13 +266,33 @@ def _gains(simulation: Simulation, setting: Setting, table: Mapping[str, Floats]
     rows = [Gain(*where, NONE, False, *ends, nan, nan, nan, nan, nan, nan, own.subsets, own.dropped)]
     methods = [name for name in table if name != NONE]
     gains = [crossed_gain(sign * table[name], sign * none, seed=seed) for name in methods]
-    adjusted = holm([gain.p for gain in gains]).tolist() if gains else []
-    for name, gain, p in zip(methods, gains, adjusted, strict=True):
+    for name, gain in zip(methods, gains, strict=True):
         score = crossed_interval(table[name], seed=seed)
         share = nan if metric in ERRORS else normalised_gain(gain.mean, own.mean)
-        numbers = (*_ends(score, metric), gain.mean, gain.low, gain.high, gain.p, p, share)
+        numbers = (*_ends(score, metric), gain.mean, gain.low, gain.high, gain.p, nan, share)
         rows.append(Gain(*where, name, name in simulation.controls, *numbers, gain.subsets, gain.dropped))
     return rows
+
+
+def _differences(
+    simulation: Simulation, setting: Setting, table: Mapping[str, Floats], metric: str
+) -> list[MethodDifference]:
+    """Every method that is no control against each control and every later method."""
+    sign = -1.0 if metric in ERRORS else 1.0
+    real = [name for name in table if name != NONE and name not in simulation.controls]
+    pairs = [*((name, control) for name in real for control in table if control in simulation.controls)]
+    pairs += combinations(real, 2)
+    tests = [(pair, crossed_p(sign * table[pair[0]], sign * table[pair[1]])) for pair in pairs]
+    return [MethodDifference(setting, *pair, mean, p, math.nan) for pair, (mean, p) in tests]
+
+
+def _corrected(gains: Sequence[Gain], pairs: Sequence[MethodDifference]) -> tuple[list[Gain], list[MethodDifference]]:
+    """The same with p-values corrected over all of them; "none" has no p and does not count."""
+    adjusted = holm([*(gain.p for gain in gains), *(pair.p for pair in pairs)]).tolist()
+    return (
+        [dataclasses.replace(gain, adjusted=p) for gain, p in zip(gains, adjusted[: len(gains)], strict=True)],
+        [dataclasses.replace(pair, adjusted=p) for pair, p in zip(pairs, adjusted[len(gains) :], strict=True)],
+    )
 
 
 def _ends(score: Crossed, metric: str) -> tuple[float, float, float]:

@@ -3,7 +3,8 @@
 What the explainer sees of a text (length, unknown and rare words, how its scores lie, how sure the model is) is turned
 into the expected disagreement with the reference: 1 - rank correlation. A ridge regression learns it on
 texts that the explainer was not trained on; the line that calibrates it is drawn through predictions for texts that
-were left out one by one; and whether it holds is checked on texts that had no part in either.
+were left out one by one; and whether it holds is checked on texts that had no part in either. All of these are texts
+of one kind, and the estimate holds for such texts alone: see ``SCOPE``.
 """
 
 from __future__ import annotations
@@ -22,6 +23,11 @@ from didact.trained.shapes.base import Item
 from didact.types import Floats, Prediction
 
 FEATURES = ("length", "unknown", "rarity", "spread", "separation", "ties", "margin")
+SCOPE = (
+    "The expected disagreement is for texts like those of the training. It does not notice texts of another kind: "
+    "there the network may be further from its reference while no more texts lie above the threshold."
+)
+"""What the estimate cannot do, for all places where it is offered."""
 SHARE = 0.1
 """Share of the checked texts that lie above the threshold."""
 FEWEST = 8
@@ -41,7 +47,7 @@ class DisagreementEstimate:
         scale: deviation of each.
         weights: of the standardised features; all 0 where no feature tells good texts from bad ones.
         mean: disagreement of a text with mean features.
-        threshold: a text above it is worth a slower explanation.
+        threshold: a text above it is worth a slower explanation; one below it may still be explained wrongly.
         share: of the checked texts that lie above it.
         report: how well it held on the checked texts: their number, the mean disagreement predicted and observed, both
             by bins of predicted disagreement, and the rank correlation of the two.

@@ -24,6 +24,7 @@ from didact.trained.explainer import LearnedExplainer
 from didact.trained.fidelity import agreement_with_reference, top_weight
 from didact.trained.fit import fit
 from didact.trained.fit_types import FitConfig, Fitted
+from didact.trained.held_out import held_out_agreement
 from didact.trained.labels import LabelConfig, Labels, ReferenceLabels, from_explanations, from_references
 from didact.trained.metadata import ExplainerMetadata
 from didact.trained.presets.base import Reference, TrainingInput
@@ -192,17 +193,21 @@ class _Run:
             "seconds to train": round(fitted.seconds, 3),
         }
         compared = _scored(self.labels.compared(self.held_out))
-        if not compared:
-            return dataclasses.replace(explainer.about, cost=cost)
         start = time.perf_counter()
-        fidelity = agreement_with_reference(self._explained(explainer, compared), compared, self.signal)
-        cost |= _speed(time.perf_counter() - start, self.held_out)
+        learned = self._explained(explainer, compared)
+        seconds = time.perf_counter() - start
+        agreement = held_out_agreement(learned, compared, self.signal).to_dict()
+        about = dataclasses.replace(explainer.about, cost=cost, agreement=agreement)
+        if not compared:
+            return about
+        fidelity = agreement_with_reference(learned, compared, self.signal)
         scores = {name: float(np.nanmean(values)) for name, values in fidelity.items() if not np.isnan(values).all()}
+        about = dataclasses.replace(about, scores=scores, cost=cost | _speed(seconds, self.held_out))
         estimate = self._estimate(explainer, self.labels.compared(self.validation), compared)
         if estimate is None:
-            return dataclasses.replace(explainer.about, scores=scores, cost=cost)
+            return about
         scores["disagreement and error, spearman"] = estimate.report["rank correlation"]
-        return dataclasses.replace(explainer.about, scores=scores, cost=cost, disagreement=estimate.to_dict())
+        return dataclasses.replace(about, scores=scores, disagreement=estimate.to_dict())
 
     def _explained(self, explainer: LearnedExplainer, compared: Sequence[Explanation]) -> list[Explanation]:
         return explainer.explain(

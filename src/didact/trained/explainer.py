@@ -18,8 +18,8 @@ from didact.models.device import choose_device
 from didact.models.outputs import resolve_target
 from didact.models.planner import Budget, Ints, run
 from didact.protocols import ExampleLike, Model, TargetLike
-from didact.provenance import content_hash, versions
-from didact.trained import checkpoints, onnx, serialization
+from didact.provenance import content_hash, is_sampled, versions
+from didact.trained import checkpoints, held_out, onnx, serialization
 from didact.trained.disagreement import DisagreementEstimate, features
 from didact.trained.metadata import ExplainerMetadata, SavedDescription
 from didact.trained.shapes.base import Item, Shape, check_shape
@@ -47,6 +47,10 @@ class LearnedExplainer:
         about: what it explains and learned from.
         force: explain other models than the one it was trained for.
         runtime: computes the pass instead of torch.
+
+    Attributes:
+        verdict: whether it follows its reference on held-out texts, in a sentence; empty where nothing is known.
+        caution: the sentence that its explanations carry where it was not shown to follow it; else empty.
     """
 
     card: ClassVar[Card] = Card(
@@ -77,6 +81,8 @@ class LearnedExplainer:
         self.force = force
         known = about.disagreement
         self.disagreement = None if known is None else DisagreementEstimate.from_dict(known)
+        self.verdict = held_out.verdict(about)
+        self.caution = held_out.caution(about)
         if about.method != self.card.name:
             self.card = dataclasses.replace(self.card, name=about.method)  # type: ignore[misc] # one class, many presets
         self.runtime = "torch" if runtime is None else runtime.name
@@ -143,6 +149,12 @@ class LearnedExplainer:
 
     def _check(self, model: Model, fingerprint: str) -> None:
         if fingerprint != self.about.fingerprint:
+            if is_sampled(self.about.fingerprint):
+                raise MismatchError(
+                    f"this explainer was saved by an earlier didact, which did not look at all of a model, so it is "
+                    f"not known whether it was trained for {model.name} as it is now; train it again, or use "
+                    f"force=True if you know that {self.about.model} is the same"
+                )
             raise MismatchError(
                 f"this explainer was trained for {self.about.model} (fingerprint {self.about.fingerprint}), and was "
                 f"given {model.name} (fingerprint {fingerprint}); train one for it, or use force=True if it answers "
@@ -166,7 +178,7 @@ class LearnedExplainer:
             details = self._details(items, scores, predictions)
         forwards = (1 if known is None else 0) + (1 if self.shape.card.needs else 0)
         cost = Cost(forwards, 0, round(meter.evaluated / len(examples)), meter.seconds / len(examples))
-        parameters, now = self.parameters, versions()
+        parameters, now, cautions = self.parameters, versions(), (self.caution,) if self.caution else ()
         return [
             Explanation(
                 method=self.card.name,
@@ -178,6 +190,7 @@ class LearnedExplainer:
                 signed=self.signed,
                 cost=cost,
                 details=d,
+                warnings=cautions,
                 model=source,
                 versions=now,
             )
@@ -303,6 +316,7 @@ class LearnedExplainer:
                 "scores": dict(about.scores),
                 "cost": dict(about.cost),
                 "disagreement": None if about.disagreement is None else dict(about.disagreement),
+                "agreement": None if about.agreement is None else dict(about.agreement),
             },
         }
 
@@ -341,6 +355,7 @@ class LearnedExplainer:
             loaded = cls(shape, signal, about, force=force, runtime=other)
         if model is not None and not force:
             loaded._check(model, model.fingerprint())
+        held_out.warn(loaded.about, f"the explainer in {source}")
         return loaded
 
     def push_to_hub(

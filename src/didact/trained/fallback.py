@@ -1,4 +1,4 @@
-"""Fallback: texts on which a learned explainer is likely to be wrong are explained by a slow one."""
+"""Fallback: texts on which a learned explainer is expected to be far from its reference are explained by a slow one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class FallbackExplainer(WrappedExplainer):
     """Explains by a learned explainer, and again by a slow one where disagreement with its reference is expected.
 
     ``method`` of an explanation is the explainer that made it; the expected disagreement stays among its details, and
-    its cost is that of both.
+    its cost is that of both. The estimate was fitted on texts like those of the training and does not notice texts of
+    another kind, so a fallback does not guard against these.
 
     Args:
         learned: an explainer with an estimate of its disagreement.
@@ -29,7 +30,7 @@ class FallbackExplainer(WrappedExplainer):
     card: ClassVar[Card] = Card(
         name="fallback",
         family="learned",
-        summary="A learned explainer, and a slow one for texts where it is likely to be wrong.",
+        summary="A learned explainer, and a slow one for texts on which much disagreement is expected.",
         reference="didact",
         cost="that of the learned explainer; for doubtful texts that of the slow one as well",
     )

@@ -28,6 +28,7 @@ class ExplainerMetadata:
         scores: measured on held-out texts, by name.
         cost: what training took and how fast it explains, by name with its unit.
         disagreement: what ``DisagreementEstimate.to_dict`` gives; None where none was fitted.
+        agreement: what ``HeldOutAgreement.to_dict`` gives; None where there is no reference, or nothing is known.
     """
 
     model: str
@@ -43,6 +44,7 @@ class ExplainerMetadata:
     scores: Mapping[str, float] = field(default_factory=dict)
     cost: Mapping[str, JsonValue] = field(default_factory=dict)
     disagreement: Mapping[str, object] | None = None
+    agreement: Mapping[str, object] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", tuple(self.labels))
@@ -85,6 +87,7 @@ class SavedOrigin(TypedDict):
     scores: dict[str, float]
     cost: dict[str, JsonValue]
     disagreement: dict[str, object] | None
+    agreement: dict[str, object] | None
 
 
 class SavedDescription(TypedDict):

@@ -35,7 +35,7 @@ def squares(out: Path) -> dict[str, float]:
 
 
 def test_a_step_is_done_once(tmp_path: Path) -> None:
-    options = RunOptions(tmp_path)
+    options = RunOptions(tmp_path, overwrite=True)
     assert run_job(ToyJob(ToyRecipe(numbers=(1, 2)), options)).complete
     assert run_job(ToyJob(ToyRecipe(numbers=(1, 2, 3)), options)).complete
     assert calls(tmp_path) == [1, 2, 3]
@@ -111,11 +111,11 @@ def test_a_third_partys_kind_runs_from_the_command_line_and_survives_a_killed_wo
 
 
 def test_a_deadline_holds_for_workers_too(tmp_path: Path) -> None:
-    recipe = toy_recipe({"numbers": list(range(40)), "pause": 0.5})
-    first = didact_run(tmp_path, recipe, "--workers", "2", "--seconds", "6")
+    recipe = toy_recipe({"numbers": list(range(40)), "pause": 0.25})
+    first = didact_run(tmp_path, recipe, "--workers", "2", "--seconds", "4")
     assert first.returncode == 0, first.stderr
     assert "time is up" in first.stderr
     assert len(calls(tmp_path / "out")) < 40
-    second = didact_run(tmp_path, recipe.replace("pause = 0.5", "pause = 0.0"), "--workers", "2")
+    second = didact_run(tmp_path, recipe.replace("pause = 0.25", "pause = 0.0"), "--workers", "2")
     assert second.returncode == 0, second.stderr
     assert calls(tmp_path / "out") == list(range(40))

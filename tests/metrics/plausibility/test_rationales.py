@@ -19,7 +19,7 @@ from didact.metrics.plausibility.rationale_iou import RationaleIou
 from didact.metrics.plausibility.rationale_recall_at_k import RationaleRecallAtK
 from didact.protocols import Evidence
 from didact.types import Example, Explanation, Span
-from tests.metrics.made import explained, marked, value, values
+from tests.metrics.made import NEGATIVE, POSITIVE, explained, marked, value, values
 
 TEXT = "a dull plot with wonderful songs"
 ALL: list[BaseMetric] = [
@@ -63,9 +63,44 @@ def test_f1_by_hand() -> None:
     (grade,) = RationaleF1(share=0.5).measure(Evidence([WORKED]))
     assert grade.parts == {"precision": 1.5 / 3, "recall": 1.5 / 2, "hits": 1.5, "selected": 3.0, "gold": 2.0}
     assert grade.value == pytest.approx(2 * 0.5 * 0.75 / 1.25)
-    # With K the size of the rationale the three are one number.
+    # 30 % of six words are two, as many as the rationale has: the three are one number.
     (same,) = RationaleF1().measure(Evidence([WORKED]))
     assert same.value == same.parts["precision"] == same.parts["recall"] == 0.5
+
+
+def test_no_two_metrics_are_one_number_under_two_names() -> None:
+    rng = np.random.default_rng(0)
+    texts = [" ".join(f"w{number}" for number in range(rng.integers(4, 30))) for _ in range(20)]
+    marks = [tuple(f"w{number}" for number in rng.permutation(4)[: rng.integers(1, 4)]) for _ in texts]
+    examples = [Example(text, rationale=marked(text, *words)) for text, words in zip(texts, marks, strict=True)]
+    explanations = [explained(example, rng.normal(size=len(example.text.split())).tolist()) for example in examples]
+    graded = [values(metric, explanations) for metric in ALL]
+    for number, first in enumerate(graded):
+        assert not any(np.allclose(first, second) for second in graded[:number])
+
+
+@pytest.mark.parametrize("metric", ALL, ids=lambda metric: metric.card.name)
+def test_explanations_of_another_label_do_not_count(metric: BaseMetric) -> None:
+    """The rationale is evidence for the gold label, and these scores are evidence for another one."""
+    right, wrong, unknown, foreign = (
+        explained(Example(TEXT, rationale=(Span(2, 11),), label=label), WORKED.scores, prediction=prediction)
+        for label, prediction in (("Negative", NEGATIVE), ("negative", POSITIVE), (None, POSITIVE), ("pos", POSITIVE))
+    )
+    grades = metric.measure(Evidence([right, wrong, unknown, foreign]))
+    as_before = grades[2].value
+    assert grades[0].value == grades[3].value == as_before
+    assert math.isnan(grades[1].value)
+    assert grades[0].parts["gold label explained"] == as_before
+    assert grades[1].parts == {"another label explained": as_before}
+    everything = type(metric)(explained="any")  # type: ignore[call-arg]
+    (counted,) = everything.measure(Evidence([wrong]))
+    assert counted.value == counted.parts["another label explained"] == as_before
+
+
+def test_gold_labels_may_be_numbers() -> None:
+    for label, counts in ((0, False), (1, True), (7, True)):  # 7 is none of the model's labels: nothing is known
+        example = Example(TEXT, rationale=(Span(2, 11),), label=label)
+        assert math.isfinite(value(RationaleAuc(), explained(example, WORKED.scores))) is counts
 
 
 def test_iou_by_hand() -> None:
@@ -82,7 +117,7 @@ def test_a_perfect_explanation_has_one(metric: BaseMetric) -> None:
 
 @pytest.mark.parametrize("metric", [RationaleAuc(), RationaleRecallAtK(), RationaleF1()])
 def test_the_place_of_tied_words_does_not_matter(metric: BaseMetric) -> None:
-    # Constant scores are worth what chance is: 1/2 of the pairs, or 2 of 6 words.
+    # Constant scores are worth what chance is: 1/2 of the pairs, or 2 of 6 words (30 % of six are two).
     assert value(metric, review(*[3] * 6)) == pytest.approx(0.5 if isinstance(metric, RationaleAuc) else 2 / 6)
 
 
@@ -97,7 +132,8 @@ def test_all_or_nothing_in_the_rationale_is_undefined(metric: BaseMetric) -> Non
 def test_only_what_the_model_saw_of_a_truncated_text_counts(metric: BaseMetric) -> None:
     # Seen: a, dull, plot, with. Of the rationale "dull ... songs" only dull is left; it has the highest score.
     cut = explained(Example(TEXT, rationale=marked(TEXT, "dull", "songs")), [0, 3, 1, 2])
-    assert value(metric, cut) == 1.0
+    # 30 % of four words are two: dull and one too many.
+    assert value(metric, cut) == (pytest.approx(2 / 3) if isinstance(metric, RationaleF1) else 1.0)
     # Nothing of the rationale was seen.
     assert math.isnan(value(metric, explained(Example(TEXT, rationale=marked(TEXT, "songs")), [0, 3, 1, 2])))
 
@@ -162,11 +198,11 @@ def test_the_mean_over_texts_is_macro_and_the_counts_give_micro() -> None:
     text = "one two three four five"
     first = explained(Example(text, rationale=marked(text, "one")), [1, 0, 0, 0, 0])
     second = explained(Example(text, rationale=marked(text, "one", "two", "three")), [0, 0, 1, 2, 3])
-    grades = RationaleF1().measure(Evidence([first, second]))
-    assert [grade.value for grade in grades] == [1.0, pytest.approx(1 / 3)]
+    grades = RationaleF1(k=2).measure(Evidence([first, second]))
+    assert [grade.value for grade in grades] == [pytest.approx(2 / 3), 0.0]
     hits, selected, gold = (sum(grade.parts[name] for grade in grades) for name in ("hits", "selected", "gold"))
-    assert np.mean([grade.value for grade in grades]) == pytest.approx(2 / 3)  # macro
-    assert 2 * hits / (selected + gold) == pytest.approx(2 * 2 / (4 + 4))  # micro
+    assert np.mean([grade.value for grade in grades]) == pytest.approx(1 / 3)  # macro
+    assert 2 * hits / (selected + gold) == pytest.approx(2 * 1 / (4 + 4))  # micro
 
 
 SCORED = st.lists(st.tuples(st.integers(-3, 3), st.booleans()), min_size=2, max_size=40).filter(

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from didact import disk
 from didact.experiments.distillation.recipe import READINGS, SIGNALS, learned_label
 from didact.experiments.engine.objects import read_object
 from didact.experiments.engine.toml import Options, Plain
+from didact.render.markup import markdown_table, markdown_text
 
-ALPHA = 0.05
 COLUMNS = {
     "log_odds_positive": "Δlog-odds, positive words",
     "log_odds_difference": "Δlog-odds, top 30 %",
+    "comprehensiveness": "comprehensiveness",
     "agreement_labelled": "agreement, strong words",
     "prediction_agreement": "agreement, top 30 %",
     "iou_lexical_labels": "IoU lexical, labels",
@@ -20,6 +22,12 @@ COLUMNS = {
     "iou_lexical_top": "IoU lexical, top",
     "iou_semantic_top": "IoU semantic, top",
 }
+NOTE = (
+    "learned / reference = ratio, means over the test texts on which both are defined; (n): how many these are, where "
+    "some are left out; *: the means differ (studentised bootstrap, corrected over all metrics and networks). A network "
+    "that learned the order of absolute weights stands beside these, and beside the weights as given. Random scores are "
+    "the chance level."
+)
 OF_LABELS = ("log_odds_positive", "agreement_labelled", "iou_lexical_labels", "iou_semantic_labels")
 """Measured by the labels of words, which networks that rank do not give."""
 
@@ -27,7 +35,7 @@ OF_LABELS = ("log_odds_positive", "agreement_labelled", "iou_lexical_labels", "i
 def write(folder: Path) -> Path:
     """Write the report of a finished study into its folder."""
     path = folder / "report.md"
-    path.write_text(markdown(read_summary(folder)), encoding="utf-8")
+    disk.write_text(path, markdown(read_summary(folder)))
     return path
 
 
@@ -38,43 +46,54 @@ def read_summary(folder: Path) -> Plain:
 
 
 def markdown(summary: Options) -> str:
-    """A row per network: learned / reference = ratio on every metric; * differs (Wilcoxon, Holm)."""
-    study = summary["study"]
-    lines = [f"# {study['name']}: learned explainers beside their references", ""]
-    lines += [f"| reference, signal | training texts | {' | '.join(COLUMNS.values())} |"]
-    lines += [f"|---|--:|{'---|' * len(COLUMNS)}", *_rows(summary), ""]
-    lines += ["learned / reference = ratio, means over test texts; *: differs (Wilcoxon, Holm)."]
-    return "\n".join(lines) + "\n"
+    """The table under a title, and how to read it."""
+    title = f"# {markdown_text(str(summary['study']['name']))}: learned explainers beside their references"
+    return "\n".join([title, "", table(summary), "", NOTE, ""])
 
 
-def _rows(summary: Options) -> Iterator[str]:
+def table(summary: Options) -> str:
+    """A row per network and what it stands beside, and what random scores have."""
+    heads = ("reference, signal", "beside", "training texts", *COLUMNS.values())
+    return markdown_table(heads, [*_rows(summary), _chance(summary)], "llrl")
+
+
+def _rows(summary: Options) -> Iterator[list[str]]:
     for reference in summary["study"]["references"]:
         for signal in SIGNALS:
             for reading in READINGS:
-                row = _row(summary, reference["label"], signal, reading)
-                if row is not None:
-                    yield row
+                yield from _network(summary, reference["label"], signal, reading)
 
 
-def _row(summary: Options, reference: str, signal: str, reading: str) -> str | None:
-    """The row of a network, if there is one."""
+def _network(summary: Options, reference: str, signal: str, reading: str) -> Iterator[list[str]]:
+    """The rows of a network, if there is one."""
     learned = learned_label(reading, signal, reference)
     rows = {(row["metric"], row["reference"]): row for row in summary["versus"] if row["learned"] == learned}
     facts = [fact for step, fact in summary["facts"].items() if f"/{reference}/{reading}/{signal}/" in step]
     if not rows or not facts:
-        return None
-    absolute = signal == "ranking" and any(beside == f"abs({reference})" for _, beside in rows)
+        return
     title = f"{reference}, {signal.replace('_', ' ')}"
-    title += " (beside absolute weights)" if absolute else ""
     title += ", reads words" if reading == "words" else ""
     title += "" if len(facts) == 3 else f", {len(facts)} initialisations"
-    cells = []
-    for metric in COLUMNS:
-        row = rows.get((metric, f"abs({reference})" if absolute else reference))
-        cells.append(_cell(row) if row and (signal == "labelling" or metric not in OF_LABELS) else "–")
-    return f"| {title} | {facts[0]['texts']:,} | {' | '.join(cells)} |"
+    texts = max(row["n"] for row in summary["versus"])
+    for beside, words in ((f"abs({reference})", "absolute weights"), (reference, "weights as given")):
+        if any(known == beside for _, known in rows) and (beside == reference or signal == "ranking"):
+            shown = [metric if signal == "labelling" or metric not in OF_LABELS else "" for metric in COLUMNS]
+            yield [
+                markdown_text(title),
+                words,
+                f"{facts[0]['texts']:,}",
+                *(_cell(rows.get((metric, beside)), texts) for metric in shown),
+            ]
 
 
-def _cell(row: Options) -> str:
-    star = "*" if row["adjusted"] < ALPHA else ""
-    return f"{row['own']:.3g} / {row['theirs']:.3g} = {row['ratio']:.2f}{star}"
+def _chance(summary: Options) -> list[str]:
+    known = summary["means"].get("random", {})
+    return ["random scores", "", "", *(f"{known[metric][0]:.3g}" if metric in known else "–" for metric in COLUMNS)]
+
+
+def _cell(row: Options | None, texts: int) -> str:
+    if row is None:
+        return "–"
+    star = "*" if row.get("differs") else ""
+    count = f" ({row['n']:,})" if row["n"] < texts else ""
+    return f"{row['own']:.3g} / {row['theirs']:.3g} = {row['ratio']:.2f}{star}{count}"

@@ -9,9 +9,11 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Protocol
 
+from didact import disk
 from didact.experiments.engine.steps import KeyedStep, RecipeJob
 from didact.progress import advance
 
@@ -46,8 +48,11 @@ class Progress:
             row["failed"] = problem
         else:
             (self.done if job.is_done(step) else self.left).add(step.name)
-        with self.log.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+        try:
+            with self.log.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+        except OSError as reason:
+            raise disk.refused(self.log, reason) from reason
         advance(1)
 
     def is_ready(self, step: KeyedStep) -> bool:
@@ -85,9 +90,9 @@ class InProcess:
 class WorkerProcesses:
     """Steps handed to processes that each build the job anew.
 
-    One process cannot keep a GPU busy with small networks and short texts; a dozen can. They are spawned, since a
-    forked process cannot use a GPU that its parent has touched. A step that fails, or whose process is killed, does
-    not stop the others.
+    One process cannot keep a GPU busy with small networks and short texts; a dozen can. They are forked from a server
+    that has imported the libraries and touched no GPU: a process forked from one that has could not use it. A step
+    that fails, or whose process is killed, does not stop the others.
 
     Args:
         build: makes the job in a process; must be picklable.
@@ -97,7 +102,7 @@ class WorkerProcesses:
     def __init__(self, build: Callable[[], RecipeJob], count: int) -> None:
         self._build = build
         self._count = count
-        self._context = multiprocessing.get_context("spawn")
+        self._context = _context()
         self._processes: dict[Connection, multiprocessing.process.BaseProcess] = {}
 
     def carry_out(self, job: RecipeJob, steps: Sequence[KeyedStep], progress: Progress, until: float | None) -> None:
@@ -166,6 +171,15 @@ class WorkerProcesses:
             connection.close()
             problem = f"its process ended with code {process.exitcode} (killed, or out of memory)"
         progress.note(job, step, time.perf_counter() - began, problem)
+
+
+def _context() -> BaseContext:
+    """How processes are started: from a server where the system has one, so that torch is imported once for all."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch", "transformers", __name__])
+    return context
 
 
 def _work(build: Callable[[], RecipeJob], connection: Connection) -> None:

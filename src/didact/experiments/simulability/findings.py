@@ -20,7 +20,7 @@ from didact.experiments.simulability.records import from_records
 from didact.simulation.gains import Gain, SimulabilityGains, compute_gains
 from didact.simulation.simulability import NONE, Setting, Simulation
 from didact.stats.correlation import tau
-from didact.stats.crossed import crossed_interval
+from didact.stats.crossed import FEWEST_SUBSETS, crossed_interval
 from didact.store import records
 
 PERCENT = ("accuracy", "f1", "exact")
@@ -170,28 +170,60 @@ class SimulabilityFindings:
         return NoiseCurve(setting, explainer, levels, _pearson(points), _pearson(means))
 
     def _best(self) -> list[str]:
-        ranks = {name: rank for name, rank in self.verdict.ranks.items() if math.isfinite(rank)}
-        real = {name: rank for name, rank in ranks.items() if name != NONE}
-        if not real:
+        """Which explanations teach, and whether one of them teaches best: only by significant differences."""
+        verdict, many = self.verdict, len(self.verdict.settings)
+        if not verdict.settings:
             return []
-        best = min(real, key=lambda name: real[name])
-        many = len(self.verdict.settings)
-        rank = f"average rank {real[best]:.2g} of {len(ranks)}"
-        where = f"over {many} {plural(many, 'setting', 'settings')}"
-        if NONE in ranks and ranks[NONE] <= real[best]:
-            return [f"No explanation teaches better than none: the best, {best}, has {rank} {where}."]
-        return [f"{best} teaches best: {rank} {where}."]
+        if not verdict.enough:
+            return [
+                f"Not enough students or test texts for a verdict: with {verdict.tests:,} comparisons at least "
+                f"{FEWEST_SUBSETS} students of a kind and {verdict.fewest} test texts are needed."
+            ]
+        taught = {setting: [one.method for one in verdict.teaching(setting)] for setting in verdict.settings}
+        helping = list(dict.fromkeys(name for names in taught.values() for name in names))
+        where = f"of {many} {plural(many, 'setting', 'settings')}"
+        if not helping:
+            return ["No explanation is shown to teach better than none and than the controls."]
+        first = [name for name in helping if not any(self._better(other, name) for other in helping)]
+        count = sum(any(name in names for name in first) for names in taught.values())
+        others = [name for name in self._real if name not in first]
+        if len(first) == 1 and all(self._better(first[0], other) for other in others):
+            against = ", significantly better than every other explanation" if others else ""
+            return [f"{first[0]} teaches best{against}; it helps in {count} {where}."]
+        return [
+            f"{listed(first)} {plural(first, 'helps', 'help')} significantly in {count} {where}; no explanation is "
+            "significantly better than all others."
+        ]
+
+    @property
+    def _real(self) -> list[str]:
+        """Methods that are no controls."""
+        return [name for name in self.simulation.methods if name not in self.simulation.controls]
+
+    def _better(self, first: str, second: str) -> bool:
+        """Whether one is significantly better in more settings than the other."""
+        verdict = self.verdict
+        wins = (verdict.beats(s, first, second) - verdict.beats(s, second, first) for s in verdict.settings)
+        return sum(wins) > 0
 
     def _gains(self) -> list[str]:
+        if not self.verdict.enough:
+            return []
         sentences = []
         for setting in self.verdict.settings:
             rows = [one for one in self.verdict.of(setting) if one.method != NONE and not one.control]
-            helping = sorted((one for one in rows if one.helps), key=lambda one: -one.gain)
+            helping = self.verdict.teaching(setting)
+            doubtful = [one.method for one in rows if one.helps and one not in helping]
             if helping:
                 names = listed([f"{one.method} ({self.points(one)})" for one in helping])
                 sentences.append(f"{setting_label(setting)}: {names} {plural(helping, 'helps', 'help')} significantly.")
             elif rows:
                 sentences.append(f"{setting_label(setting)}: no explanation helps significantly.")
+            if doubtful:
+                sentences.append(
+                    f"{setting_label(setting)}: {listed(doubtful)} {plural(doubtful, 'gains', 'gain')} over none, but not "
+                    "significantly more than every control."
+                )
         return sentences
 
     def _controls(self) -> list[str]:
@@ -200,7 +232,8 @@ class SimulabilityFindings:
             return ["Warning: there are no controls, so a gain may be due to any hint at all."]
         gaming = [one for one in rows if one.helps]
         if not gaming:
-            return [f"The controls ({listed(list(dict.fromkeys(one.method for one in rows)))}) gain nothing."]
+            names = listed(list(dict.fromkeys(one.method for one in rows)))
+            return [f"No control ({names}) gains significantly."] if self.verdict.enough else []
         return [
             f"Warning: {one.method} explains nothing and gains {self.points(one)} in {setting_label(one.setting)}; "
             "compare with it, not with none."

@@ -18,6 +18,7 @@ from didact.experiments.report.page import Page, Section, heading, paragraph, sc
 from didact.experiments.report.page import bullets as html_bullets
 from didact.experiments.report.table import ReportTable, as_markdown
 from didact.experiments.simulability.findings import NoiseCurve, SimulabilityFindings, setting_label
+from didact.render.markup import markdown_text as text
 from didact.render.style import stylesheet
 from didact.simulation.gains import Gain
 from didact.simulation.simulability import NONE, Setting
@@ -26,8 +27,12 @@ TOPIC = "which explanation teaches best"
 HEADS = ("method", "score", "gain", "95 % interval", "p (Holm)", "of the room left", "students")
 NOTES = (
     "A gain is the mean difference from students trained without explanations, on the same training texts, seed and "
-    "test texts; its interval resamples subsets of training texts and test texts in pairs. p-values are corrected by "
-    "Holm within a table.",
+    "test texts; its 95 % interval, of this gain alone, resamples subsets of training texts and test texts in pairs. "
+    "p-values are corrected by Holm over all comparisons of this report: every explanation and control with none, every "
+    "explanation with each control and with each other, in all settings. At most 5 % of such reports claim any difference "
+    "that is none.",
+    "An explanation helps when it is significantly better than none and than every control. One teaches best only when it "
+    "is significantly better than every other. The average rank is a description, and is not tested.",
     "Controls explain nothing: random words, words whose place codes the label (trivial), the hint of another text "
     "with the same label (label_leak), and the hint at other places (shuffled_positions).",
     "The teacher's predictions are imitated, not gold labels, unless people are the teacher; test texts come without "
@@ -49,11 +54,11 @@ def write(findings: SimulabilityFindings, formats: Sequence[str] = ("md", "json"
 
 def markdown(findings: SimulabilityFindings) -> str:
     """The whole report as Markdown."""
-    parts = [f"# {findings.name}: {TOPIC}", _lead(findings), bullets(findings.sentences)]
+    parts = [f"# {text(findings.name)}: {TOPIC}", text(_lead(findings)), bullets(map(text, findings.sentences))]
     for title, table in (*_gain_tables(findings), *_tables(findings)):
-        parts += [f"## {title}", as_markdown(table, _bars)]
-    made = bullets(f"{name}: {value}" for name, value in _made(findings))
-    return document([*parts, "## Keep in mind", bullets(NOTES), "## How it was made", made])
+        parts += [f"## {text(title)}", as_markdown(table)]
+    made = bullets(text(f"{name}: {value}") for name, value in _made(findings))
+    return document([*parts, "## Keep in mind", bullets(map(text, NOTES)), "## How it was made", made])
 
 
 def as_json(findings: SimulabilityFindings) -> str:
@@ -308,8 +313,3 @@ def _curve(curve: NoiseCurve) -> dict[str, object]:
 
 def _settings(parameters: object) -> str:
     return settings(parameters) if isinstance(parameters, Mapping) else ""
-
-
-def _bars(text: str) -> str:
-    """Plain text for a Markdown table: names such as a_b need no escapes, only bars would end a cell."""
-    return text.replace("|", "¦")

@@ -19,6 +19,11 @@ from didact.types import Example, Explanation, Floats, Grade, Region, overlappin
 
 Bools = NDArray[np.bool_]
 
+GOLD = "gold label explained"
+"""Part: the value of a text whose explained label is the gold label."""
+OTHER = "another label explained"
+"""Part: the value of any other text."""
+
 _ENGLISH = """
 a about above after again all also am an and any are as at be because been before being below between both but by can
 could did do does doing down during each either few for from further had has have having he her here hers herself him
@@ -40,16 +45,24 @@ class Plausibility(BaseMetric):
     With several annotators (``Example.annotators``) it is the mean over those for whom it is defined, with a part for
     each: "annotator 1", "annotator 2", ...
 
+    A rationale is evidence for the gold label, so it says nothing about an explanation of another label. Such texts,
+    mostly those that the model predicts wrongly, do not count (NaN); what they would have got is their part "another
+    label explained". Where no gold label is known, or it is none of the model's labels, every text counts.
+
     Args:
         field: judge only the words of the text (0) or of its pair (1); None judges them together.
         stop_words: words that are taken out of the text and the rationale before anything else: "english" for a short
             list without negations, or a list; none by default.
+        explained: which texts count: those whose "gold" label is explained, or "any".
     """
 
     field: int | None = None
     stop_words: Literal["english"] | tuple[str, ...] = ()
+    explained: Literal["gold", "any"] = "gold"
 
     def __post_init__(self) -> None:
+        if self.explained not in ("gold", "any"):
+            raise ParameterError(f"explained of {self.card.name} must be 'gold' or 'any', got {self.explained!r}")
         if self.stop_words != "english":
             object.__setattr__(self, "stop_words", tuple(self.stop_words))
 
@@ -67,7 +80,10 @@ class Plausibility(BaseMetric):
         parts = mean_parts(grade.parts for grade in grades)
         if len(grades) > 1:
             parts |= {f"annotator {number}": grade.value for number, grade in enumerate(grades, start=1)}
-        return Grade(mean_defined(grade.value for grade in grades), parts)
+        value, right = mean_defined(grade.value for grade in grades), explains_gold(explanation)
+        if right is False and self.explained == "gold":
+            return Grade(float("nan"), {OTHER: value})
+        return Grade(value, parts if right is None else parts | {GOLD if right else OTHER: value})
 
     def _judge(self, words: Words, spans: Sequence[Region]) -> Grade:
         gold = overlapping(words.spans, spans)
@@ -79,6 +95,16 @@ class Plausibility(BaseMetric):
             self.field in (None, span.field) and text.casefold().replace("’", "'") not in stopped
             for span, text in zip(words.spans, words.texts, strict=True)
         )
+
+
+def explains_gold(explanation: Explanation) -> bool | None:
+    """Whether the explained label is the gold label; None where that cannot be known."""
+    gold, labels = explanation.example.label, explanation.prediction.labels
+    if isinstance(gold, int):
+        return explanation.target.index == gold if 0 <= gold < len(labels) else None
+    names = [label.casefold() for label in labels]
+    name = gold.casefold() if isinstance(gold, str) else ""
+    return names[explanation.target.index] == name if name in names else None
 
 
 def rationales(example: Example) -> tuple[tuple[Region, ...], ...]:

@@ -9,12 +9,15 @@ from didact.metrics.base import register
 from didact.metrics.plausibility._helpers import Bools, Plausibility, check_size, selection_size
 from didact.types import Floats, Grade, MetricCard
 
+SHARE = 0.3
+"""Of the words, selected where neither ``k`` nor ``share`` is given."""
+
 
 @register(
     MetricCard(
         name="rationale_f1",
         family="plausibility",
-        summary="F1 of the highest scored words against the rationale's words, with precision and recall.",
+        summary="F1 of the 30 % highest scored words against the rationale's words, with precision and recall.",
         reference="DeYoung et al. 2020 (ERASER, token F1); Situ et al. 2021 (L2E)",
         low=0.0,
         high=1.0,
@@ -27,15 +30,15 @@ class RationaleF1(Plausibility):
 
     The mean over texts is therefore the macro average; the parts "hits", "selected" and "gold", summed over texts, give
     the micro average: 2 hits / (selected + gold). Stop words are taken out before the K words are chosen, so that every
-    explainer has K words left. With K the size of the rationale, which is the default, precision, recall and F1 are the
-    same number. Words tied at the cut share the places that are left.
+    explainer has K words left. K does not look at the rationale: with K the size of the rationale, precision, recall
+    and F1 would be one number, that of ``rationale_recall_at_k``. Words tied at the cut share the places that are left.
 
     Args:
         k: how many words are selected.
-        share: the same as a share of the text's words, rounded up. Without either it is the size of the rationale.
+        share: the same as a share of the text's words, rounded up. Without either it is 30 %, as in L2E.
 
     Example:
-        >>> RationaleF1(share=0.3, stop_words="english").measure(evidence)  # doctest: +SKIP
+        >>> RationaleF1(share=0.2, stop_words="english").measure(evidence)  # doctest: +SKIP
     """
 
     k: int | None = None
@@ -47,7 +50,8 @@ class RationaleF1(Plausibility):
 
     def judge(self, scores: Floats, gold: Bools) -> Grade:
         """Compare the selection with the rationale."""
-        size, wanted = selection_size(gold, self.k, self.share), int(gold.sum())
+        share = SHARE if self.k is None and self.share is None else self.share
+        size, wanted = selection_size(gold, self.k, share), int(gold.sum())
         hits = overlap(top(scores, size), gold.astype(float))
         counts = {"hits": hits, "selected": float(size), "gold": float(wanted)}
         return Grade(2 * hits / (size + wanted), {"precision": hits / size, "recall": hits / wanted, **counts})

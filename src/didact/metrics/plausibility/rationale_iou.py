@@ -25,8 +25,8 @@ from didact.types import Floats, Grade, MetricCard
 class RationaleIou(Plausibility):
     """Words that are both among the K highest scored and in the rationale, over words that are either.
 
-    It orders explanations of one text as ``rationale_f1`` does (IoU = F1 / (2 - F1)) but punishes misses more. Words
-    tied at the cut share the places that are left.
+    With K the size of the rationale it orders explanations of one text as ``rationale_recall_at_k`` does, R / (2 - R),
+    but punishes misses more: report one of the two. Words tied at the cut share the places that are left.
 
     Args:
         k: how many words are selected.

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from didact.errors import InputError
 from didact.models.batch import Inputs, Ints
 from didact.models.encoding import Encoder, Encoding, length_limit
+from didact.models.identity import tokenizer_identity
 from didact.models.readers._token_rows import pad, token_rows
 from didact.models.readers.base import READERS, Columns, Masked, Reader, ReaderCard, ReaderOptions
 from didact.models.special_tokens import SpecialTokens
@@ -65,8 +66,8 @@ class TextReader(Reader[Encoding]):
         return cls(cast("PreTrainedModel", network), cast("PreTrainedTokenizerBase", processor), options)
 
     def identity(self) -> object:
-        """The size of the vocabulary."""
-        return len(self.tokenizer)
+        """The tokenizer with all its rules, and the length at which texts are cut."""
+        return [self.options.max_length, tokenizer_identity(self.tokenizer)]
 
     def check(self, example: Example) -> None:
         """Refuse pairs."""

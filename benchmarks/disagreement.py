@@ -1,0 +1,90 @@
+"""What the expected disagreement of a learned explainer notices: texts like those of the training, and other kinds.
+
+A network that reads the model's tokens learns occlusion on film-review sentences. On new texts of several kinds the
+reference is run too, so that the disagreement that was expected can be held against the one that is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.common import load_network, machine, prepare
+from didact.attribution.occlusion import Occlusion
+from didact.data.load import load_data
+from didact.models.compose import compose
+from didact.models.network import NetworkModel
+from didact.trained.explainer import LearnedExplainer
+from didact.trained.fidelity import agreement_with_reference
+from didact.trained.train import train
+from didact.types import Example
+
+KINDS = {"film reviews": ("sst2", "test"), "tweets": ("emotion", "test"), "news": ("ag_news", "test")}
+SETTINGS = {"reading": "tokens", "embeddings": "kept", "signal": "labelling", "dropout": 0.2, "epochs": 12}
+FEWEST, MOST = 5, 40
+
+
+def main() -> None:
+    """Train, explain and write the record."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument(
+        "--train", type=int, default=1000, help="training texts, a third of them to choose and measure"
+    )
+    options.add_argument("--texts", type=int, default=100, help="new texts of each kind")
+    options.add_argument("--threads", type=int, default=1)
+    options.add_argument("--out", type=Path, default=Path("docs/results/disagreement.json"))
+    args = options.parse_args()
+    prepare(args.threads)
+    network, tokenizer, which = load_network()
+    model = compose(network, tokenizer)
+    explainer = train("l2e", model, _texts("sst2", "train", args.train), Occlusion(), **SETTINGS, fit={"device": "cpu"})  # type: ignore[arg-type] # checked by the preset
+    print(explainer.verdict)
+    assert explainer.disagreement is not None
+    record = {
+        "command": f"python -m benchmarks.disagreement --train {args.train} --texts {args.texts}",
+        **machine(args.threads),
+        "model": which,
+        "training texts": args.train,
+        "verdict": explainer.verdict,
+        "threshold": explainer.disagreement.threshold,
+        "kinds": {kind: _kind(model, explainer, *source, args.texts) for kind, source in KINDS.items()},
+    }
+    args.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    for kind, found in record["kinds"].items():
+        print(kind, {name: value for name, value in found.items() if not isinstance(value, list)})
+
+
+def _texts(source: str, split: str, count: int) -> list[Example]:
+    """Texts of 5 to 40 words."""
+    examples = load_data(source, split=split).examples
+    fitting = [example for example in examples if FEWEST <= len(example.text.split()) <= MOST]
+    order = np.random.default_rng(0).permutation(len(fitting))[:count]
+    return [fitting[place] for place in order]
+
+
+def _kind(model: NetworkModel, explainer: LearnedExplainer, source: str, split: str, count: int) -> dict[str, object]:
+    """Expected and observed disagreement (1 - Spearman) of new texts, and the share above the threshold."""
+    examples: Sequence[Example] = _texts(source, split, count)
+    reference = Occlusion().explain(model, examples)
+    learned = explainer.explain(model, examples, predictions=[one.prediction for one in reference])
+    observed = 1 - agreement_with_reference(learned, reference, explainer.signal)["spearman"]
+    expected = np.array([one.details["disagreement"] for one in learned])
+    known = np.isfinite(observed)
+    threshold = explainer.disagreement.threshold if explainer.disagreement is not None else float("nan")
+    return {
+        "texts": int(known.sum()),
+        "left out": int((~known).sum()),
+        "expected": float(expected[known].mean()),
+        "observed": float(observed[known].mean()),
+        "above the threshold": float((expected[known] > threshold).mean()),
+        "expected of each": [round(value, 4) for value in expected[known].tolist()],
+        "observed of each": [round(value, 4) for value in observed[known].tolist()],
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,334 @@
+"""Writes the tables of the pages of results from their records.
+
+A table of a page stands between ``<!-- table NAME -->`` and ``<!-- end -->``; what is between them is made here, and a
+test compares it with the records.
+
+Usage:
+    python scripts/results.py            # write all tables again
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from didact.experiments.distillation import report as networks
+from didact.experiments.distillation.summary import gather
+from didact.render.markup import markdown_table
+from didact.types import Floats
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+RESULTS = DOCS / "results"
+MARKED = re.compile(r"(<!-- table (\S+) -->\n)(.*?)(\n<!-- end -->)", re.DOTALL)
+STUDIES = {"sst2": "SST-2", "ag_news": "AG News"}
+MEASURES = {
+    "log_odds_positive": "Δlog-odds, words called positive",
+    "log_odds_difference": "Δlog-odds, top 30 %",
+    "comprehensiveness": "comprehensiveness",
+    "agreement_labelled": "agreement, words called strong",
+    "prediction_agreement": "agreement, top 30 %",
+    "iou_lexical_labels": "stability, lexical, labels",
+    "iou_semantic_labels": "stability, semantic, labels",
+    "iou_lexical_top": "stability, lexical, top 30 %",
+    "iou_semantic_top": "stability, semantic, top 30 %",
+}
+OF_LABELS = ("log_odds_positive", "agreement_labelled", "iou_lexical_labels", "iou_semantic_labels")
+
+
+def main() -> None:
+    """Write all tables again."""
+    for page in sorted(DOCS.rglob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        made = written(text)
+        if made != text:
+            page.write_text(made, encoding="utf-8")
+            print(page)
+
+
+def written(text: str) -> str:
+    """A page with its tables as the records have them."""
+    return MARKED.sub(lambda found: found[1] + table(found[2]) + found[4], text)
+
+
+def table(name: str) -> str:
+    """The table called so."""
+    kind, _, what = name.partition(":")
+    return TABLES[kind](what)
+
+
+# Learned explainers
+
+
+@functools.cache
+def study(name: str) -> dict[str, Any]:
+    """The summary of a study of learned explainers."""
+    found: dict[str, Any] = json.loads((RESULTS / "l2e" / name / "summary.json").read_text(encoding="utf-8"))
+    return found
+
+
+@functools.cache
+def grades(name: str, explainer: str) -> Mapping[str, Floats]:
+    """Metric -> a value per test text, averaged over initialisations, from the records; NaN where undefined."""
+    place, columns = RESULTS / "l2e" / name / "records.parquet", ["metric", "explainer", "example", "value"]
+    wanted = [("metric", "in", list(MEASURES)), ("explainer", "==", explainer)]
+    found = gather(pq.read_table(place, columns=columns, filters=wanted))
+    return {metric: rows[explainer] for metric, rows in found.items()}
+
+
+def compared(name: str, metric: str, learned: str, reference: str) -> dict[str, float]:
+    """A network beside its reference over the texts where both are defined, how many these are, and how many not."""
+    own, theirs = grades(name, learned)[metric], grades(name, reference)[metric]
+    both = np.isfinite(own) & np.isfinite(theirs)
+    first, second = float(own[both].mean()), float(theirs[both].mean())
+    n = int(both.sum())
+    return {"own": first, "theirs": second, "ratio": first / second, "n": n, "left_out": len(own) - n}
+
+
+def mean(name: str, metric: str, explainer: str) -> float:
+    """Mean of an explainer over the test texts where it is defined."""
+    return float(np.nanmean(grades(name, explainer)[metric]))
+
+
+def _lime(name: str) -> str:
+    """Four networks beside LIME by every measure, with the number of texts and what random scores have."""
+    rows = []
+    for learned, title in _networks(name).items():
+        ranks = " ranking(" in learned
+        for metric, measure in MEASURES.items():
+            if ranks and metric in OF_LABELS:
+                continue
+            beside = ("abs(lime)", "lime") if ranks else ("lime",)
+            rows += [[title, measure, *_beside(name, metric, learned, reference)] for reference in beside]
+    heads = ("network", "measure", "beside", "network's", "LIME's", "ratio", "n", "left out", "random scores")
+    return markdown_table(heads, rows, "lllrrrrrr")
+
+
+def _networks(name: str) -> dict[str, str]:
+    words = "l2e_words ranking(lime)", "ranking, reads words"
+    tokens = "l2e ranking(lime)", "ranking"
+    return dict([("l2e labelling(lime)", "labelling"), words if name == "sst2" else tokens])
+
+
+def _beside(name: str, metric: str, learned: str, reference: str) -> list[str]:
+    found = compared(name, metric, learned, reference)
+    chance = "–" if metric in ("log_odds_positive", "agreement_labelled") else f"{mean(name, metric, 'random'):.3g}"
+    numbers = [f"{found[key]:.3g}" for key in ("own", "theirs")]
+    counts = [f"{found[key]:,}" for key in ("n", "left_out")]
+    beside = "\\|LIME\\|" if reference.startswith("abs") else "LIME"
+    return [beside, *numbers, f"{found['ratio']:.2f}", *counts, chance]
+
+
+def _references(name: str) -> str:
+    """Every network beside its reference."""
+    return networks.table(study(name))
+
+
+def _gpu(_: str) -> str:
+    """Texts per second on the GPU."""
+    kinds = ("prediction made", "prediction known", "texts read")
+    rates = {name: study(name)["speed"]["documents per second"] for name in STUDIES}
+    labels = [label for label in rates["sst2"] if label in rates["ag_news"]]
+    rows = [
+        [f"`{label}`", *(f"{rates[name][label][kind]:,.0f}" for name in STUDIES for kind in kinds)] for label in labels
+    ]
+    heads = [f"{title}: {kind}" for title in STUDIES.values() for kind in kinds]
+    return markdown_table(("network", *heads), rows, "lr")
+
+
+# Grading
+
+
+@functools.cache
+def graded(name: str) -> list[dict[str, str]]:
+    """The rows of a table of grades."""
+    with (RESULTS / f"grading-{name}.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _grades(what: str) -> str:
+    """Methods by the metrics of a family: mean with its interval, controls last, and the number of texts."""
+    name, _, family = what.partition(":")
+    rows = [row for row in graded(name) if row["family"] == family]
+    metrics = list(dict.fromkeys(row["metric"] for row in rows))
+    cells = {(row["explainer"], row["metric"]): row for row in rows}
+    explainers = sorted({row["explainer"]: row["control"] == "true" for row in rows}.items(), key=lambda pair: pair[1])
+    lines = [[label, *(_cell(cells.get((label, metric))) for metric in metrics)] for label, _ in explainers]
+    counts = [_count([row for row in rows if row["metric"] == metric]) for metric in metrics]
+    arrows = {row["metric"]: {"higher": " ↑", "lower": " ↓"}.get(row["direction"], "") for row in rows}
+    return markdown_table(("", *(f"{metric}{arrows[metric]}" for metric in metrics)), [*lines, ["n", *counts]], "lr")
+
+
+def _cell(row: Mapping[str, str] | None) -> str:
+    if row is None or not row["mean"]:
+        return "–"
+    middle, low, high = (float(row[key]) if row[key] else float("nan") for key in ("mean", "low", "high"))
+    return f"{middle:.3f} [{low:.3f}, {high:.3f}]" if np.isfinite(low) else f"{middle:.3g}"
+
+
+def _count(rows: Sequence[Mapping[str, str]]) -> str:
+    n, left_out = min(int(row["n"]) for row in rows), max(int(row["missing"]) for row in rows)
+    return f"{n} (left out: {left_out})" if left_out else str(n)
+
+
+# Simulability
+
+
+@functools.cache
+def report(name: str) -> dict[str, Any]:
+    """The report of an experiment with students."""
+    found: dict[str, Any] = json.loads((RESULTS / "simulability" / name / "report.json").read_text(encoding="utf-8"))
+    return found
+
+
+def gain(name: str, setting: tuple[str, str, int], method: str) -> dict[str, Any]:
+    """What a method adds for one kind of student, channel and number of training texts."""
+    for row in report(name)["gains"]:
+        if (row["student"], row["channel"], row["size"], row["method"]) == (*setting, method):
+            found: dict[str, Any] = row
+            return found
+    raise KeyError((name, setting, method))
+
+
+def _gains(what: str) -> str:
+    """Gains with intervals: methods by settings; a setting is given as student/channel/size."""
+    name, *given = what.split(":")
+    settings = [
+        (student, channel.replace("_", " "), int(size)) for student, channel, size in (s.split("/") for s in given)
+    ]
+    methods = list(dict.fromkeys(row["method"] for row in report(name)["gains"]))
+    rows = []
+    for method in methods:
+        found = [gain(name, setting, method) for setting in settings]
+        rows.append([f"{method} (control)" if found[0]["control"] else method, *map(_gained, found)])
+    heads = [f"{student}, {channel}, {size:,} texts" for student, channel, size in settings]
+    return markdown_table(("", *heads), rows, "l")
+
+
+def _gained(row: Mapping[str, Any]) -> str:
+    if row["gain"] is None:
+        return f"{100 * row['score']:.1f}"
+    star = " *" if row["adjusted"] is not None and row["adjusted"] < 0.05 else ""
+    gained, low, high = (100 * row[key] for key in ("gain", "low", "high"))
+    return f"{gained:+.1f}{star} [{low:.1f}, {high:.1f}]".replace("-", "−")
+
+
+def _students(_: str) -> str:
+    """Student-steps per second, alone and together."""
+    rows = []
+    for row in json.loads((RESULTS / "students.json").read_text(encoding="utf-8"))["students"]:
+        rates = row["student_steps_per_second"]
+        numbers = [f"{rates[row['fastest_alone']]:.0f}", f"{rates['together']:.0f}", f"{row['ratio']:.1f}"]
+        low, high = row["ratio_range"]
+        numbers += [f"{low:.1f} to {high:.1f}", f"{row['largest_difference']:.1e}"]
+        rows.append([row["student"], row["precision"], *numbers])
+    heads = ("student", "precision", "one at a time", "16 together", "ratio", "range", "difference")
+    return markdown_table(heads, rows, "llr")
+
+
+def _closed_form(what: str) -> str:
+    """Gains of students in closed form."""
+    record = json.loads((RESULTS / f"{what}.json").read_text(encoding="utf-8"))
+    none = record["none"]
+    rows = [["none", f"{100 * none['mean']:.1f}", f"[{100 * none['low']:.1f}, {100 * none['high']:.1f}]", ""]]
+    for row in record["rows"]:
+        title = f"{row['method']} (control)" if row["is_control"] else row["method"]
+        rows.append([title, f"{row['gain']:+.1f}", f"[{row['low']:.1f}, {row['high']:.1f}]", f"{row['p']:.2g}"])
+    return markdown_table(("hints", "gain", "95 % interval", "p (Holm)"), rows, "lr").replace("-0.0", "0.0")
+
+
+# Single figures, as docs/claims.toml asks for them
+
+
+def figure(wanted: Mapping[str, Any]) -> float:
+    """The figure that a claim rests on, from its records; see the head of ``docs/claims.toml``."""
+    for kind, compute in FIGURES.items():
+        if kind in wanted:
+            return float(compute(wanted)) * float(wanted.get("scale", 1))
+    raise KeyError(f"a figure needs one of {', '.join(FIGURES)}, got {dict(wanted)}")
+
+
+def _l2e_figure(wanted: Mapping[str, Any]) -> float:
+    name, metric = wanted["l2e"], wanted["metric"]
+    if "explainer" in wanted:
+        under = mean(name, metric, wanted["over"]) if "over" in wanted else 1.0
+        return mean(name, metric, wanted["explainer"]) / under
+    return compared(name, metric, wanted["learned"], wanted["reference"])[wanted.get("take", "ratio")]
+
+
+def _grading_figure(wanted: Mapping[str, Any]) -> float:
+    rows = [row for row in graded(wanted["grading"]) if row["metric"] == wanted["metric"]]
+    (row,) = [row for row in rows if row["explainer"] == wanted["explainer"]]
+    return float(row[wanted.get("take", "mean")])
+
+
+def _gain_figure(wanted: Mapping[str, Any]) -> float:
+    student, channel, size = wanted["setting"]
+    return 100 * float(gain(wanted["gains"], (student, channel, size), wanted["method"])[wanted.get("take", "gain")])
+
+
+def _tau_figure(wanted: Mapping[str, Any]) -> float:
+    for row in report(wanted["tau"])["agreements"]:
+        settings = [[row[side][key] for key in ("student", "channel", "size")] for side in ("first", "second")]
+        if settings == wanted["settings"]:
+            return float(row[wanted.get("take", "tau")])
+    raise KeyError(wanted["settings"])
+
+
+def _speed_figure(wanted: Mapping[str, Any]) -> float:
+    """How many times longer the first takes than the second: the median, the least or the most of the rounds."""
+    times = json.loads((RESULTS / "speed.json").read_text(encoding="utf-8"))["l2e"]["raw"]["times"][wanted["batch"]]
+    if isinstance(wanted["speed"], str):
+        return 1000 * float(np.median([each["cpu"] for each in times[wanted["speed"]]]))
+    slow, fast = (np.array([each["cpu"] for each in times[name]]) for name in wanted["speed"])
+    return float({"median": np.median, "least": np.min, "most": np.max}[wanted.get("take", "median")](slow / fast))
+
+
+def _json_figure(wanted: Mapping[str, Any]) -> float:
+    data = json.loads((RESULTS / wanted["json"]).read_text(encoding="utf-8"))
+    under = max(_values(data, wanted["over"].split("/"))) if "over" in wanted else 1.0
+    return max(_values(data, wanted["path"].split("/"))) / under
+
+
+def _values(data: Any, path: Sequence[str]) -> list[float]:
+    """All numbers at a path of keys, places, name=value of an entry, or * for any key."""
+    if not path:
+        return [float(data)]
+    key, *rest = path
+    if key == "*":
+        return [value for each in data.values() for value in _values(each, rest)]
+    if "=" in key:
+        name, _, wanted = key.partition("=")
+        return [value for each in data if str(each[name]) == wanted for value in _values(each, rest)]
+    return _values(data[int(key)] if isinstance(data, list) else data[key], rest)
+
+
+FIGURES: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
+    "l2e": _l2e_figure,
+    "grading": _grading_figure,
+    "gains": _gain_figure,
+    "tau": _tau_figure,
+    "speed": _speed_figure,
+    "json": _json_figure,
+}
+
+TABLES: Mapping[str, Callable[[str], str]] = {
+    "lime": _lime,
+    "references": _references,
+    "gpu": _gpu,
+    "grades": _grades,
+    "gains": _gains,
+    "students": _students,
+    "closed_form": _closed_form,
+}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""Whether a learned explainer follows its reference on texts that had no part in training, in one sentence.
+
+The measure is Spearman's rank correlation of the two explanations of a text, the mean over texts with its interval;
+scores that know nothing of the reference have 0. An explainer whose interval does not lie above 0 is no better than
+chance, and says so wherever it is used.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import numpy as np
+
+from didact.errors import FormatError
+from didact.stats.bootstrap import interval
+from didact.stats.correlation import spearman
+from didact.trained.metadata import ExplainerMetadata
+from didact.trained.signals.base import Signal
+from didact.types import Explanation, Floats
+
+CHANCE = 0.0
+"""Mean rank correlation of scores that say nothing about the reference's."""
+FEWEST = 8
+"""Held-out texts below which nothing is concluded."""
+
+Verdict = Literal["follows", "chance", "unknown"]
+
+
+class FidelityWarning(UserWarning):
+    """A learned explainer is no better than chance at what it learned."""
+
+
+@dataclass(frozen=True)
+class RankCorrelation:
+    """Mean of Spearman's correlation over texts, with its 95 % interval.
+
+    Attributes:
+        mean: over the texts where it is defined; NaN where it is nowhere.
+        low: lower end of the interval; NaN where there is none.
+        high: upper end.
+        n: texts where it is defined.
+        left_out: texts where it is not: fewer than two units, or scores that are all equal.
+    """
+
+    mean: float
+    low: float
+    high: float
+    n: int
+    left_out: int
+
+    def __str__(self) -> str:
+        return f"{self.mean:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+
+@dataclass(frozen=True)
+class HeldOutAgreement:
+    """How learned scores agree with the reference's on held-out texts.
+
+    Attributes:
+        as_given: with the reference's scores, signs included.
+        absolute: with their absolute values, where the explainer learned the order of these; None elsewhere.
+    """
+
+    as_given: RankCorrelation
+    absolute: RankCorrelation | None = None
+
+    @property
+    def learned(self) -> RankCorrelation:
+        """The correlation with what was learned, which decides the verdict."""
+        return self.as_given if self.absolute is None else self.absolute
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the interval lies above chance; "unknown" with too few texts."""
+        if self.learned.n < FEWEST or math.isnan(self.learned.low):
+            return "unknown"
+        return "follows" if self.learned.low > CHANCE else "chance"
+
+    def sentence(self, reference: str) -> str:
+        """The verdict with the numbers that it rests on."""
+        measured, (n, left_out) = self.learned, (self.learned.n, self.learned.left_out)
+        if not n:
+            return f"No held-out texts: it is not known whether this explainer follows its reference, {reference}."
+        beside = f" (left out: {left_out:,}, whose scores have no order)" if left_out else ""
+        numbers = f"Spearman {measured} on {n:,} held-out texts{beside}, chance {CHANCE:g}"
+        if self.absolute is not None:
+            numbers += (
+                f"; that is with the absolute scores, whose order it learned; with the signed ones {self.as_given}"
+            )
+        return f"{_VERDICTS[self.verdict].format(reference=reference)}: {numbers}."
+
+    def caution(self, reference: str) -> str:
+        """What whoever uses the explainer has to know; empty where it follows its reference."""
+        advice = f"train it on more texts or for more epochs, or use {reference} itself"
+        return "" if self.verdict == "follows" else f"{self.sentence(reference)[:-1]}; {advice}."
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain JSON values; None for NaN."""
+        return {
+            name: None if part is None else {key: _plain(value) for key, value in dataclasses.asdict(part).items()}
+            for name, part in (("as_given", self.as_given), ("absolute", self.absolute))
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, object]) -> HeldOutAgreement:
+        """Inverse of ``to_dict``."""
+        try:
+            as_given, absolute = (_correlation(data[name]) for name in ("as_given", "absolute"))
+        except (AttributeError, KeyError, TypeError, ValueError) as problem:
+            raise FormatError(f"not an agreement with a reference: {problem}") from None
+        if as_given is None:
+            raise FormatError("an agreement with a reference lacks 'as_given'; train the explainer again")
+        return cls(as_given, absolute)
+
+
+_VERDICTS = {
+    "follows": "This explainer follows its reference, {reference}",
+    "chance": "This explainer follows its reference, {reference}, no better than chance",
+    "unknown": "There are too few held-out texts to tell whether this explainer follows its reference, {reference}",
+}
+
+
+def verdict(about: ExplainerMetadata) -> str:
+    """Whether an explainer follows its reference on held-out texts, in a sentence; empty where nothing is known."""
+    return "" if about.agreement is None else HeldOutAgreement.from_dict(about.agreement).sentence(about.reference)
+
+
+def caution(about: ExplainerMetadata) -> str:
+    """What the explanations of an explainer have to say of it; empty where it follows its reference."""
+    if about.agreement is not None:
+        return HeldOutAgreement.from_dict(about.agreement).caution(about.reference)
+    mean = about.scores.get("spearman", 1.0)  # all that is known of one that was saved by an earlier version
+    follows = f"This explainer does not follow its reference, {about.reference}: Spearman {mean:.2f} on held-out texts."
+    return "" if mean > CHANCE else follows
+
+
+def warn(about: ExplainerMetadata, who: str) -> None:
+    """A Python warning where an explainer is no better than chance; too few texts to tell are no reason for one."""
+    known = None if about.agreement is None else HeldOutAgreement.from_dict(about.agreement).verdict
+    if known in (None, "chance") and caution(about):
+        warnings.warn(f"{who}: {caution(about)}", FidelityWarning, stacklevel=3)
+
+
+def held_out_agreement(
+    learned: Sequence[Explanation], reference: Sequence[Explanation], signal: Signal
+) -> HeldOutAgreement:
+    """Compare learned explanations of held-out texts with the reference's."""
+    ours, theirs = [each.array for each in learned], [each.array for each in reference]
+    absolute = _compared(ours, [abs(scores) for scores in theirs]) if signal.absolute else None
+    return HeldOutAgreement(_compared(ours, theirs), absolute)
+
+
+def _compared(ours: Sequence[Floats], theirs: Sequence[Floats]) -> RankCorrelation:
+    values = np.array([spearman(first, second) for first, second in zip(ours, theirs, strict=True)])
+    known = interval(values)
+    return RankCorrelation(known.mean, known.low, known.high, known.n, len(values) - known.n)
+
+
+def _correlation(data: object) -> RankCorrelation | None:
+    if data is None:
+        return None
+    values = dict(cast("Mapping[str, float | None]", data))
+    counts = {name: int(cast("float", values.pop(name))) for name in ("n", "left_out")}
+    numbers = {name: math.nan if value is None else float(value) for name, value in values.items()}
+    return RankCorrelation(**numbers, **counts)
+
+
+def _plain(value: float) -> float | None:
+    return None if math.isnan(value) else value
