@@ -178,7 +178,9 @@ def test_the_best_of_equals_is_not_said_to_teach_best() -> None:
     rng = np.random.default_rng(7)
     found = simulated(rng, ahead=0.25, items=400)
     tables = {setting: {**table, "b": table["a"]} for setting, table in found.simulation.scores.items()}
-    both = SimulabilityFindings(Path("nowhere"), {}, {}, Simulation(tables, (), frozenset({"random", "trivial"})))
+    both = SimulabilityFindings(
+        Path("nowhere"), {}, {}, Simulation(tables, (), frozenset({"random", "trivial"}))
+    )
     assert both.sentences[0] == (
         "a and b help significantly in 2 of 2 settings; no explanation is significantly better than all others."
     )

@@ -239,7 +239,9 @@ def compute_gains(simulation: Simulation, metric: str = "", *, seed: int = 0) ->
     agreements = tuple(_agreement(tables, pair, sorted(real), seed) for pair in combinations(tables, 2))
     ranks = average_ranks(means, higher_is_better=name not in ERRORS)
     items = max((matrix.shape[1] for table in tables.values() for matrix in table.values()), default=0)
-    return SimulabilityGains(name, tuple(gains), ranks, agreements, len(simulation.failures), tuple(pairs), items)
+    return SimulabilityGains(
+        name, tuple(gains), ranks, agreements, len(simulation.failures), tuple(pairs), items
+    )
 
 
 def scores(simulation: Simulation, metric: str) -> dict[Setting, dict[str, Floats]]:
@@ -286,7 +288,9 @@ def _differences(
     return [MethodDifference(setting, *pair, mean, p, math.nan) for pair, (mean, p) in tests]
 
 
-def _corrected(gains: Sequence[Gain], pairs: Sequence[MethodDifference]) -> tuple[list[Gain], list[MethodDifference]]:
+def _corrected(
+    gains: Sequence[Gain], pairs: Sequence[MethodDifference]
+) -> tuple[list[Gain], list[MethodDifference]]:
     """The same with p-values corrected over all of them; "none" has no p and does not count."""
     adjusted = holm([*(gain.p for gain in gains), *(pair.p for pair in pairs)]).tolist()
     return (
