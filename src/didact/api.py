@@ -135,8 +135,9 @@ def estimate(
 ) -> Estimate:
     """What ``explain`` would take, without explaining: evaluations, seconds and memory.
 
-    Evaluations are exact. Seconds come from timing a few passes of the longest text; memory is a rough guess from the
-    model's size.
+    Evaluations are exact, or the most where a method may stop early; integrated gradients take more where they raise
+    their steps. Seconds come from timing a few passes of the longest text; memory is a rough guess from the model's
+    size.
 
     Args:
         given: a text, a pair, an ``Example``, or a list of these, estimated together.
@@ -334,7 +335,7 @@ def _placed(units: Units, model: Model) -> Units:
         )
         for unit in units.regions
     )
-    return dataclasses.replace(units, positions=positions, truncated=tokens.truncated)
+    return dataclasses.replace(units, positions=positions, truncated=tokens.truncated, unknown=tokens.unknown)
 
 
 @functools.cache
