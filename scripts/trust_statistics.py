@@ -62,7 +62,12 @@ class Noise(Attribution):
     """Scores drawn from the text and a seed; a method as far as any report can see."""
 
     card = Card(
-        name="noise", family="perturbation", summary="Random scores.", reference="a test", cost="1 forward", seeded=False
+        name="noise",
+        family="perturbation",
+        summary="Random scores.",
+        reference="a test",
+        cost="1 forward",
+        seeded=False,
     )
 
     number: int = 0
@@ -160,12 +165,8 @@ def _any_difference(findings: GradingFindings) -> bool:
 
 
 def _any_simulated(findings: SimulabilityFindings) -> bool:
-    """Whether two explainers, or one and the random control, differ; or one is significantly better than none."""
-    noise = [name for name in findings.simulation.methods if name.startswith("noise")]
-    verdict = findings.verdict
-    alike = [one for one in verdict.differences if {one.first, one.second} <= {*noise, "random", "shuffled_positions"}]
-    helps = any(gain.helps for gain in verdict.gains if gain.method in noise)
-    return helps or any(one.adjusted < ALPHA for one in alike)
+    """Whether an explainer is said to gain over none, to help, or to teach best."""
+    return any(one.helps or one.teaches or one.leads for one in findings.verdict.gains if not one.control)
 
 
 def covered(job: tuple[str, int, int]) -> dict[str, object]:

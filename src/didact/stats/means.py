@@ -67,9 +67,7 @@ class MeanTests:
         return int((self.n > 0).sum())
 
 
-def mean_tests(
-    rows: ArrayLike, *, alpha: float = 0.05, resamples: int = RESAMPLES, seed: int = 0
-) -> MeanTests:
+def mean_tests(rows: ArrayLike, *, alpha: float = 0.05, resamples: int = RESAMPLES, seed: int = 0) -> MeanTests:
     """Test the mean of every row of differences (tests, texts) against zero, with one error rate for all rows.
 
     Args:
@@ -143,4 +141,3 @@ def _resampled(spread: NDArray[np.float32], resamples: int, seed: int) -> Iterat
         drawn = np.abs(mean) * np.sqrt(np.maximum(size - 1, 1) / np.where(flat, 1, variance))
         drawn[flat] = np.where(np.abs(mean[flat]) <= 1e-6, 0, np.inf)
         yield drawn
-
