@@ -1,14 +1,14 @@
 """Noise in, nothing out: how often reports claim what is not there, and how often intervals hold the truth.
 
-    python scripts/trust_statistics.py --workers 16                      # everything, writes docs/results/trust/statistics.json
+    python scripts/trust_statistics.py --workers 16      # everything; writes docs/results/trust/statistics.json
     python scripts/trust_statistics.py --reports 10 --repetitions 200 --out /tmp/statistics.json
 
 1. ``didact.evaluate`` on explanations that are pure noise: four explainers that draw their scores at random, beside the
    controls, on ``--texts`` generated reviews and a function model whose words have random weights, a few of them large.
    Metrics of faithfulness and plausibility; records, tests and headlines are those of the public function.
 2. ``didact.simulate`` on three such explainers with the students that are solved in closed form, all four controls.
-3. The whole report: any significant difference, on any metric, between two explainers that both are noise, or between one
-   and its shuffled copy.
+3. The whole report: any significant difference, on any metric, between two explainers that both are noise, or between
+   one and its shuffled copy.
 4. Intervals of means: how many of ``--repetitions`` samples have an interval that holds the true mean, and how many
    have none, for several distributions and sizes. Beside them the test of a mean: how often it rejects a true one.
 """

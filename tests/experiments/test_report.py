@@ -88,8 +88,8 @@ def test_the_answer_comes_first(run: Path) -> None:
     assert told[0].startswith("Trust lime and integrated_gradients first")
     assert "on 3 of 4 quality metrics (1 of them does not count here" in told[0]
     assert re.fullmatch(
-        r"Faithfulness: no significant difference on comprehensiveness between lime and integrated_gradients; the first "
-        r"has 0\.5\d+ \[0\.\d+, 0\.\d+\] \(n = 40, random 0\.\d+\)\.",
+        r"Faithfulness: no significant difference on comprehensiveness between lime and integrated_gradients; the "
+        r"first has 0\.5\d+ \[0\.\d+, 0\.\d+\] \(n = 40, random 0\.\d+\)\.",
         told[1],
     )
     assert told[2] == (
@@ -135,7 +135,8 @@ def test_the_panel_names_what_is_gamed_and_what_fails_its_nulls(tmp_path: Path) 
     assert verdict.failed("shuffle") == ("gradient_x_input",)
     assert set(verdict.checks["lime"]) == {"shuffle"}
     assert verdict.sentences == (
-        "On comprehensiveness, gradient_x_input is not significantly better than its own scores shuffled over the words.",
+        "On comprehensiveness, gradient_x_input is not significantly better than its own scores shuffled over the "
+        "words.",
     )
     assert "shuffled over the words: gradient_x_input (1 metric)" in " ".join(headlines(findings))
 

@@ -80,7 +80,8 @@ def test_what_has_no_values_is_not_compared_and_does_not_lead(values: dict[str, 
 
 
 def test_pairs_use_the_examples_that_both_have() -> None:
-    # They share six examples, the fewest that one test needs; a is larger on all. The mean of a alone is the smaller one.
+    # They share six examples, the fewest that one test needs; a is larger on all. The mean of a alone is the smaller
+    # one.
     a = [1.0] * 6 + [-50.0, NAN]
     b = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, NAN, 5.0]
     found = pairwise({"a": a, "b": b})

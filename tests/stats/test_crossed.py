@@ -44,9 +44,9 @@ def test_examples_run() -> None:
 
 def test_width_is_that_of_the_analysis_of_variance() -> None:
     # Rows 0, 1 and 2 on all four items: no column effect, nothing within cells. The mean's variance is the rows' alone:
-    # 1 / 3, with two degrees of freedom. The bootstrap of three rows has the deviation sqrt(2) / 3; in 1/27 of it all three
-    # are row 2, which is 1 / 0.4714 = 2.121 deviations out, at the share Phi(2.121) = 0.98305 of a normal, where Student's
-    # t with two degrees is (2 p - 1) / sqrt(2 p (1 - p)) = 5.292.
+    # 1 / 3, with two degrees of freedom. The bootstrap of three rows has the deviation sqrt(2) / 3; in 1/27 of it all
+    # three are row 2, which is 1 / 0.4714 = 2.121 deviations out, at the share Phi(2.121) = 0.98305 of a normal, where
+    # Student's t with two degrees is (2 p - 1) / sqrt(2 p (1 - p)) = 5.292.
     found = crossed_interval([[0.0] * 4, [1.0] * 4, [2.0] * 4], resamples=4000)
     assert found.mean == 1
     assert found.high - 1 == pytest.approx(5.292 / math.sqrt(3), rel=0.05)  # 4,000 draws have about that deviation

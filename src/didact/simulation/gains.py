@@ -1,11 +1,11 @@
 """What a simulation shows: gains over no hints with intervals, ranks, and whether settings agree.
 
-A gain's interval comes from resampling subsets and test texts in pairs (``didact.stats.crossed``). Three things are tested in
-every setting (student, channel, size): whether each method and control differs from none; whether each method *teaches*,
-that is, is better than none and than every control; and whether it *leads*, that is, is also better than every other method.
-A method is better than several others when it is better than each of them, so the p-value of such a claim is the largest
-of the single ones (Berger 1982). p-values are corrected by Holm over all of these claims in all settings: at most 5 % of all
-simulations claim anything that is not so.
+A gain's interval comes from resampling subsets and test texts in pairs (``didact.stats.crossed``). Three things are
+tested in every setting (student, channel, size): whether each method and control differs from none; whether each method
+*teaches*, that is, is better than none and than every control; and whether it *leads*, that is, is also better than
+every other method. A method is better than several others when it is better than each of them, so the p-value of such a
+claim is the largest of the single ones (Berger 1982). p-values are corrected by Holm over all of these claims in all
+settings: at most 5 % of all simulations claim anything that is not so.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 
 import numpy as np
@@ -260,7 +259,7 @@ def _better(first: Floats, second: Floats) -> float:
 
 
 def _one_way(difference: float, p: float) -> float:
-    """p of being better: the two-sided one where the difference points that way, else 1; NaN where it is."""
+    """The p-value of being better: the two-sided one where the difference points that way, else 1; NaN stays."""
     return p if difference > 0 or math.isnan(p) else 1.0
 
 

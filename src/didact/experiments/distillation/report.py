@@ -20,8 +20,8 @@ COLUMNS = {
     "iou_semantic_top": "IoU semantic, top",
 }
 NOTE = (
-    "learned / reference = ratio, means over test texts; *: the means differ (studentised bootstrap, corrected over all "
-    "metrics and networks)."
+    "learned / reference = ratio, means over test texts; *: the means differ (studentised bootstrap, corrected over "
+    "all metrics and networks)."
 )
 OF_LABELS = ("log_odds_positive", "agreement_labelled", "iou_lexical_labels", "iou_semantic_labels")
 """Measured by the labels of words, which networks that rank do not give."""

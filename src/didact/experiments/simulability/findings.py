@@ -221,8 +221,8 @@ class SimulabilityFindings:
                 sentences.append(f"{setting_label(setting)}: no explanation helps significantly.")
             if doubtful:
                 sentences.append(
-                    f"{setting_label(setting)}: {listed(doubtful)} {plural(doubtful, 'gains', 'gain')} over none, but not "
-                    "significantly more than every control."
+                    f"{setting_label(setting)}: {listed(doubtful)} {plural(doubtful, 'gains', 'gain')} over none, but "
+                    "not significantly more than every control."
                 )
         return sentences
 
