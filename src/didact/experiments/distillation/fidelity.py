@@ -66,7 +66,8 @@ class Fidelity:
         close: rank correlations with the reference and IoU of the top 30 %, with intervals.
         kept: faithfulness of both.
         gained: stability of both.
-        absolute: whether faithfulness and stability are beside the reference's absolute scores, whose order was learned.
+        absolute: whether faithfulness and stability are beside the absolute scores of the reference, whose order was
+            learned.
         own_seconds: per text; the explained model's prediction is known to both.
         reference_seconds: per text; None where it was not measured.
         training_seconds: labels and training together; None where unknown.
