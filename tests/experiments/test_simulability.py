@@ -70,10 +70,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return carried_out(SMALL, tmp_path_factory.mktemp("simulation") / "small")
 
 
-def carried_out(recipe: Mapping[str, Any], folder: Path) -> Path:
-    return run(
-        prepare.prepare(SimulabilityRecipe.from_dict(recipe)), RunOptions(folder, device="cpu", command="a test")
-    )
+def carried_out(recipe: Mapping[str, Any], folder: Path, *, overwrite: bool = False) -> Path:
+    options = RunOptions(folder, device="cpu", command="a test", overwrite=overwrite)
+    return run(prepare.prepare(SimulabilityRecipe.from_dict(recipe)), options)
 
 
 def run(experiment: prepare.SimulabilityExperiment, options: RunOptions) -> Path:
@@ -192,7 +191,10 @@ def test_a_run_that_is_given_again_teaches_nobody(finished: Path, tmp_path: Path
     carried_out(SMALL, folder)
     assert Tally.calls == []
     assert (folder / "records.parquet").read_bytes() == (finished / "records.parquet").read_bytes()
-    carried_out(SMALL | {"explainers": ["gradient_x_input", "human", "gradient_norm"]}, folder)
+    more = SMALL | {"explainers": ["gradient_x_input", "human", "gradient_norm"]}
+    with pytest.raises(InputError, match="a run of another recipe, with other explainers"):
+        carried_out(more, folder)
+    carried_out(more, folder, overwrite=True)
     assert sum(count for count, _ in Tally.calls) == 2 * 2 * 3  # sizes, channels and subsets of the new explainer
 
 

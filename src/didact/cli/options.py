@@ -114,6 +114,13 @@ def add_remote_code(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_trust(parser: argparse.ArgumentParser) -> None:
+    """Whether a model may run code of its own; for commands that load the model they are given, not for recipes."""
+    parser.add_argument(
+        "--trust-remote-code", action="store_true", help="run code that comes with the model, if you know it"
+    )
+
+
 def add_method(parser: argparse.ArgumentParser) -> None:
     """Settings that all methods have."""
     group = parser.add_argument_group("method")
@@ -194,16 +201,9 @@ def carry_out(recipe: TomlRecipe, options: argparse.Namespace) -> None:
         if place is not None:
             disk.check_writable(place / "manifest.json")
     deadline = None if options.seconds is None else time.time() + options.seconds
-    chosen = RunOptions(
-        folder,
-        options.store,
-        options.device,
-        options.workers,
-        deadline,
-        options.command,
-        options.overwrite,
-        options.trust_remote_code,
-    )
+    permitted = {"overwrite": options.overwrite, "trust_remote_code": options.trust_remote_code}
+    place = (folder, options.store, options.device)
+    chosen = RunOptions(*place, options.workers, deadline, options.command, **permitted)
     with listening(ProgressBar()):
         result = run_recipe(recipe, chosen)
     if not result.complete:
@@ -355,8 +355,8 @@ def _table(estimates: Sequence[Estimate]) -> str:
     written = io.StringIO()
     console = safe_console(written, like=safe_console())
     console.print(table)
-    console.print("Counts are exact (at most, where a method may stop early), seconds timed on a few passes,")
-    console.print("memory rough. Nothing was explained.")
+    console.print("Counts are exact (at most where a method may stop early, more where it raises its steps), seconds")
+    console.print("timed on a few passes, memory rough. Nothing was explained.")
     return written.getvalue().rstrip()
 
 
