@@ -75,7 +75,14 @@ def sweep(folder: Path) -> None:
     for path in folder.glob(".*.tmp"):
         with contextlib.suppress(OSError):  # another process was quicker
             if time.time() - path.stat().st_mtime > DAY:
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+                _remove(path)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 @contextlib.contextmanager
@@ -130,7 +137,8 @@ def check_writable(path: Path | str) -> None:
             probe = target.with_name(f".{secrets.token_hex(4)}.{os.getpid()}.tmp")
             try:
                 probe.write_bytes(b"\0" * 4096)
-                target.exists() or _try_name(target)
+                if not target.exists():
+                    _try_name(target)
             finally:
                 probe.unlink(missing_ok=True)
     except (OSError, ValueError) as problem:
