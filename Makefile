@@ -72,6 +72,9 @@ ifeq ($(LOCK),)
 	$(PIP) torch
 	$(PIP) -q -e '.[dev]'
 else
+	$(BIN)/python -m pip download --disable-pip-version-check -q --no-deps -c constraints.txt -d $(VENV)/wheels torch
+	@awk '/^torch==/ { own = 1 } own { print } own && !/\\$$/ { exit }' $(LOCK) > $(VENV)/torch.lock
+	$(LOCKED) --no-index --find-links $(VENV)/wheels -r $(VENV)/torch.lock
 	$(LOCKED) -r $(LOCK)
 	@if $(BIN)/python -c '$(WITH_CUDA)'; then $(LOCKED) -r $(CUDA_LOCK); fi
 	$(LOCKED:--require-hashes=) --no-build-isolation -e .

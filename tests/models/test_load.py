@@ -173,8 +173,8 @@ def test_labels_that_cannot_name_the_classes_are_refused(directory: Path) -> Non
             load_model(source, labels=["a", "b", "c"])
     with pytest.raises(ModelError, match=r"returned shape \(1, 2\); expected \(1, 3\)"):
         load_model(keyword_predict, labels=["a", "b", "c"]).predict([EXAMPLE])
-    for labels in ("ab", ["a", 3], ["a", " "]):
-        with pytest.raises(ParameterError, match="labels must be a list of names"):
+    for labels, refusal in (("ab", "labels of load_model"), (["a", 3], "labels of load_model"), (["a", " "], "blank")):
+        with pytest.raises(ParameterError, match=refusal):
             load_model(directory, labels=labels)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="labels must differ"):
         load_model(directory, labels=["a", "a"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import json
 import os
 import re
@@ -193,16 +194,9 @@ def carry_out(recipe: TomlRecipe, options: argparse.Namespace) -> None:
         if place is not None:
             disk.check_writable(place / "manifest.json")
     deadline = None if options.seconds is None else time.time() + options.seconds
-    chosen = RunOptions(
-        folder,
-        options.store,
-        options.device,
-        options.workers,
-        deadline,
-        options.command,
-        options.overwrite,
-        options.trust_remote_code,
-    )
+    permitted = {"overwrite": options.overwrite, "trust_remote_code": options.trust_remote_code}
+    place = (folder, options.store, options.device)
+    chosen = RunOptions(*place, options.workers, deadline, options.command, **permitted)
     with listening(ProgressBar()):
         result = run_recipe(recipe, chosen)
     if not result.complete:
@@ -215,10 +209,8 @@ def show_report(folder: Path, report: ReportOptions) -> None:
     """Write the report of a run, then print its tables and the files written: a closed pipe keeps no file back."""
     from didact.experiments.engine.kinds import kind_of
 
-    console = printing.console()
-    with console.capture() as shown:
+    with printing.console() as console:
         written = kind_of(folder).report(folder, report, console)
-    printing.document(shown.get())
     for path in written:
         printing.line(path)
 
@@ -342,6 +334,8 @@ def write_estimates(estimates: Sequence[Estimate], options: argparse.Namespace) 
 def _table(estimates: Sequence[Estimate]) -> str:
     from rich.table import Table
 
+    from didact.render.console import safe_console
+
     heads = ("method", "texts", "units", "forwards", "backwards", "seconds", "memory")
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     table.add_column(heads[0], min_width=max(len(row.method) for row in estimates))
@@ -351,14 +345,12 @@ def _table(estimates: Sequence[Estimate]) -> str:
         counts = (f"{number:,}" for number in (row.examples, row.units, row.forwards, row.backwards))
         memory = "unknown" if row.memory is None else f"{row.memory / 2**20:,.0f} MiB"
         table.add_row(row.method, *counts, f"{row.seconds:,.2f}", memory)
-    console = printing.console()
-    with console.capture() as capture:
-        console.print(table)
-        console.print(
-            "Counts are exact (at most where a method may stop early, more where it raises its steps), seconds"
-        )
-        console.print("timed on a few passes, memory rough. Nothing was explained.")
-    return capture.get().rstrip()
+    written = io.StringIO()
+    console = safe_console(written, like=safe_console())
+    console.print(table)
+    console.print("Counts are exact (at most where a method may stop early, more where it raises its steps), seconds")
+    console.print("timed on a few passes, memory rough. Nothing was explained.")
+    return written.getvalue().rstrip()
 
 
 def _save(text: str, path: Path) -> None:

@@ -95,8 +95,8 @@ def _names(labels: Sequence[str] | None) -> tuple[str, ...] | None:
     """Label names as given; what cannot name outputs is refused."""
     if labels is None:
         return None
-    if isinstance(labels, str) or not all(isinstance(label, str) and label.strip() for label in labels):
-        raise ParameterError(f"labels must be a list of names, one for each output, got {labels!r:.100}")
+    if not all(label.strip() for label in labels):
+        raise ParameterError(f"labels must be names, one for each output, none of them blank, got {labels!r:.100}")
     if len(set(labels)) < len(labels):
         raise ParameterError(f"labels must differ from each other, got {list(labels)!r:.100}")
     return tuple(labels)
