@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from didact.api import (
+        Explanations,
+        Skipped,
         compare,
         estimate,
         explain,
@@ -39,6 +41,8 @@ _HOME = {
     "show": "api",
     "simulate": "experimenting",
     "train": "api",
+    "Explanations": "api",
+    "Skipped": "api",
     "DidactError": "errors",
     "Estimate": "types",
     "Example": "types",
@@ -53,7 +57,9 @@ __all__ = [
     "Estimate",
     "Example",
     "Explanation",
+    "Explanations",
     "Prediction",
+    "Skipped",
     "Span",
     "Target",
     "compare",

@@ -11,6 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from didact import disk
+from didact.attribution._skipping import Explanations as Explanations
+from didact.attribution._skipping import OnError, explain_all, explain_by_all
+from didact.attribution._skipping import Skipped as Skipped
+from didact.attribution._skipping import about_text as about_text
 from didact.attribution.base import ATTRIBUTIONS, Attribution, check_needs
 from didact.data import attribution_imports
 from didact.errors import InputError, ParameterError
@@ -23,6 +27,7 @@ from didact.protocols import DIFFERENTIABLE, ExampleLike, Explainer, Model, Targ
 from didact.render import notebook
 from didact.render.formats import render
 from didact.render.progress import ProgressBar
+from didact.settings import checked, shown
 from didact.types import Card, Estimate, Example, Explanation, Level, Prediction, Units, overlaps
 
 if TYPE_CHECKING:
@@ -37,6 +42,7 @@ def explain(
     *,
     target: TargetLike = None,
     progress: bool = True,
+    on_error: OnError = "raise",
     **settings: object,
 ) -> Explanation: ...
 
@@ -49,10 +55,12 @@ def explain(
     *,
     target: TargetLike = None,
     progress: bool = True,
+    on_error: OnError = "raise",
     **settings: object,
-) -> list[Explanation]: ...
+) -> Explanations: ...
 
 
+@checked
 def explain(
     given: ExampleLike | Sequence[ExampleLike],
     model: object = DEFAULT,
@@ -60,8 +68,9 @@ def explain(
     *,
     target: TargetLike = None,
     progress: bool = True,
+    on_error: OnError = "raise",
     **settings: object,
-) -> Explanation | list[Explanation]:
+) -> Explanation | Explanations:
     """Explain one text, or a list of them.
 
     Args:
@@ -71,10 +80,11 @@ def explain(
             KernelSHAP where the model has no gradients.
         target: label or index to explain; each text's predicted class when not given.
         progress: show a bar on work over two seconds.
+        on_error: what a text of a list does that cannot be explained: "raise" an error that names it, or "skip" it.
         **settings: parameters of the method.
 
     Returns:
-        One explanation for one text, a list for a list.
+        One explanation for one text, a list for a list; its ``skipped`` has the texts left out, with the reasons.
     """
     adapter = _model(model)
     explainer = _explainer(method, adapter, settings)
@@ -82,10 +92,11 @@ def explain(
     examples: list[ExampleLike] = list(given) if several else [given]  # type: ignore[arg-type,list-item]
     notebook.install()
     with _progress(progress):
-        explanations = explainer.explain(adapter, examples, [target] * len(examples))
+        explanations = explain_all(explainer, adapter, examples, target, on_error if several else "raise")
     return explanations if several else explanations[0]
 
 
+@checked
 def compare(
     given: ExampleLike,
     model: object = DEFAULT,
@@ -93,7 +104,8 @@ def compare(
     *,
     target: TargetLike = None,
     progress: bool = True,
-) -> list[Explanation]:
+    on_error: OnError = "raise",
+) -> Explanations:
     """Explain one text with several methods; ``show`` puts them side by side.
 
     Args:
@@ -102,6 +114,8 @@ def compare(
         methods: names or explainers; every registered method that the model and the text allow when not given.
         target: label or index to explain; the predicted class when not given.
         progress: show a bar on work over two seconds.
+        on_error: what a method does that cannot explain the text: "raise" its error, or be left out ("skip"), so that
+            it is in the result's ``skipped`` with the reason.
     """
     adapter = _model(model)
     chosen = [card.name for card in list_methods(adapter, given)] if methods is None else list(methods)
@@ -109,9 +123,10 @@ def compare(
         raise InputError("compare needs at least one method")
     notebook.install()
     with _progress(progress):
-        return [_explainer(method, adapter, {}).explain(adapter, [given], [target])[0] for method in chosen]
+        return explain_by_all([_explainer(method, adapter, {}) for method in chosen], adapter, given, target, on_error)
 
 
+@checked
 def estimate(
     given: ExampleLike | Sequence[ExampleLike],
     model: object = DEFAULT,
@@ -120,8 +135,9 @@ def estimate(
 ) -> Estimate:
     """What ``explain`` would take, without explaining: evaluations, seconds and memory.
 
-    Evaluations are exact. Seconds come from timing a few passes of the longest text; memory is a rough guess from the
-    model's size.
+    Evaluations are exact, or the most where a method may stop early; integrated gradients take more where they raise
+    their steps. Seconds come from timing a few passes of the longest text; memory is a rough guess from the model's
+    size.
 
     Args:
         given: a text, a pair, an ``Example``, or a list of these, estimated together.
@@ -150,6 +166,7 @@ def estimates(examples: Sequence[ExampleLike], model: Model, explainers: Sequenc
     return forecasts
 
 
+@checked
 def train(
     preset: str,
     data: object,
@@ -205,6 +222,7 @@ def train(
     return explainer
 
 
+@checked
 def list_methods(model: object | None = None, example: ExampleLike | None = None) -> list[Card]:
     """Cards of all registered methods, or of those that work with a model and an example."""
     cards = ATTRIBUTIONS.cards()
@@ -226,6 +244,7 @@ def load_explainer(name: str, **settings: object) -> Attribution:
     return ATTRIBUTIONS.get(name).configured(**settings)
 
 
+@checked
 def import_attributions(
     obj: object,
     text: ExampleLike | None = None,
@@ -258,20 +277,29 @@ def import_attributions(
 
 def show(explanations: Explanation | Sequence[Explanation]) -> None:
     """Draw explanations in the notebook or the terminal; those of one text stand side by side."""
-    several = [explanations] if isinstance(explanations, Explanation) else list(explanations)
+    several = _listed(explanations)
     if not notebook.display(several):
         from didact.render.terminal import show_in_terminal
 
         show_in_terminal(several)
 
 
+@checked
 def save(explanations: Explanation | Sequence[Explanation], path: str | Path) -> Path:
     """Write explanations as .json, .html, .tex, .svg or .txt, by the file's ending."""
-    several = [explanations] if isinstance(explanations, Explanation) else list(explanations)
+    several = _listed(explanations)
     place = Path(path)
     text = render(several, place.suffix.removeprefix(".") or "json")
     disk.write_text(place, text)
     return place
+
+
+def _listed(given: Explanation | Sequence[Explanation]) -> list[Explanation]:
+    """One explanation or several as a list; anything else is refused."""
+    several = [given] if isinstance(given, Explanation) else given
+    if not isinstance(several, Sequence) or not all(isinstance(each, Explanation) for each in several):
+        raise InputError(f"an explanation or a list of explanations is needed, got {shown(given)}")
+    return list(several)
 
 
 def _adopted(
@@ -307,7 +335,7 @@ def _placed(units: Units, model: Model) -> Units:
         )
         for unit in units.regions
     )
-    return dataclasses.replace(units, positions=positions, truncated=tokens.truncated)
+    return dataclasses.replace(units, positions=positions, truncated=tokens.truncated, unknown=tokens.unknown)
 
 
 @functools.cache
@@ -316,7 +344,7 @@ def _default_model() -> Model:
 
 
 def _model(source: object) -> Model:
-    return _default_model() if source == DEFAULT else load_model(source)
+    return _default_model() if isinstance(source, str) and source == DEFAULT else load_model(source)
 
 
 def _explainer(method: str | Explainer | None, model: Model, settings: dict[str, object]) -> Explainer:

@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from didact.api import _model, _progress
+from didact.disk import safe_name
 from didact.models.load import DEFAULT
 from didact.protocols import Explainer
+from didact.settings import checked
 
 if TYPE_CHECKING:
     from didact.experiments.grading.evaluation import Evaluation
     from didact.experiments.simulability.result import SimulabilityResult
 
 
+@checked
 def evaluate(  # noqa: PLR0913 - one call, and every argument but the first has a default
     data: object,
     model: object = DEFAULT,
@@ -25,12 +28,13 @@ def evaluate(  # noqa: PLR0913 - one call, and every argument but the first has 
     limit: int | None = None,
     seeds: Sequence[int] = (0,),
     out: str | Path = "runs/evaluation",
+    overwrite: bool = False,
     progress: bool = True,
 ) -> Evaluation:
     """Grade explainers on a model and data; what an earlier call into the same folder computed is not done again.
 
-    Random and trivial explanations are graded beside the others, and so are copies with shuffled scores and with
-    another text's label: a metric that does not tell them apart proves nothing.
+    Random and trivial explanations are graded beside the others, and so are copies with shuffled scores: a metric that
+    does not tell them apart proves nothing.
 
     Args:
         data: anything ``didact.data.load.load_data`` takes: a file, a preset, a Hub id, a list of texts.
@@ -41,6 +45,7 @@ def evaluate(  # noqa: PLR0913 - one call, and every argument but the first has 
         limit: at most so many examples.
         seeds: seeded methods are run with each.
         out: folder of the run.
+        overwrite: replace the results of a call with other arguments in the same folder; otherwise it is refused.
         progress: show a bar on work over two seconds.
 
     Example:
@@ -58,19 +63,24 @@ def evaluate(  # noqa: PLR0913 - one call, and every argument but the first has 
 
     adapter = _model(model)
     dataset = load_data(data, split=split, limit=limit)
-    recipe: dict[str, object] = {"name": Path(out).name, "seeds": list(seeds), "metrics": metrics}
+    recipe: dict[str, object] = {
+        "name": safe_name(Path(out).name, "evaluation"),
+        "seeds": list(seeds),
+        "metrics": metrics,
+    }
     made = methods if isinstance(methods, Mapping) else None
     if methods is not None and made is None:
         recipe["explainers"] = list(methods)
     recipe |= {"model": {"source": adapter.name}, "data": {"source": dataset.name, "split": dataset.split}}
     with _progress(progress):
         prepared = prepare(GradingRecipe.from_dict(recipe, "evaluate"), model=adapter, data=dataset, explainers=made)
-        job = GradingJob(prepared, RunOptions(Path(out), command="didact.evaluate"))
+        job = GradingJob(prepared, RunOptions(Path(out), command="didact.evaluate", overwrite=overwrite))
         evaluation = Evaluation(run_job(job).folder)
     evaluation.report()
     return evaluation
 
 
+@checked
 def simulate(  # noqa: PLR0913 - one call, and every argument but the first has a default
     data: object,
     model: object = DEFAULT,
@@ -86,6 +96,7 @@ def simulate(  # noqa: PLR0913 - one call, and every argument but the first has 
     precision: float | None = None,
     seed: int = 0,
     out: str | Path = "runs/simulation",
+    overwrite: bool = False,
     progress: bool = True,
 ) -> SimulabilityResult:
     """Grade explainers by teaching: what do their explanations add to students who learn to imitate the model?
@@ -109,6 +120,7 @@ def simulate(  # noqa: PLR0913 - one call, and every argument but the first has 
         precision: go on with further students until the gains' 95 % intervals reach so far to each side.
         seed: of texts, students and controls.
         out: folder of the run.
+        overwrite: replace the results of a call with other arguments in the same folder; otherwise it is refused.
         progress: show a bar on work over two seconds.
 
     Example:
@@ -126,7 +138,7 @@ def simulate(  # noqa: PLR0913 - one call, and every argument but the first has 
 
     adapter = _model(model)
     recipe: dict[str, object] = {
-        "name": Path(out).name,
+        "name": safe_name(Path(out).name, "simulation"),
         "model": {"source": adapter.name},
         **({"students": list(students)} if students else {}),
         "channels": list(channels),
@@ -149,7 +161,8 @@ def simulate(  # noqa: PLR0913 - one call, and every argument but the first has 
     }
     with _progress(progress):
         experiment = prepare(SimulabilityRecipe.from_dict(recipe, "simulate"), model=adapter, explainers=made, **given)
-        job = SimulabilityJob(experiment, RunOptions(Path(out), command="didact.simulate"))
+        options = RunOptions(Path(out), command="didact.simulate", overwrite=overwrite)
+        job = SimulabilityJob(experiment, options)
         result = SimulabilityResult(run_job(job).folder)
     result.report()
     return result

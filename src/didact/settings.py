@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from typing import ClassVar, Literal, Self, get_args, get_origin, get_type_hints
+import functools
+import inspect
+import math
+import reprlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, ParamSpec, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from didact.errors import ParameterError
 from didact.registry import Named, unknown
 from didact.types import JsonValue
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Configured:
@@ -57,28 +66,109 @@ def check_share(owner: Configured, *names: str) -> None:
 
 
 def _check_type(owner: str, name: str, value: object, hint: object) -> None:
-    if not _fits(value, hint):
-        allowed = ", ".join(_allowed(hint))
-        raise ParameterError(f"{name} of {owner} must be {allowed}, got {value!r}")
+    if not fits(value, hint):
+        raise ParameterError(f"{name} of {owner} must be {', '.join(allowed(hint))}, got {shown(value)}")
 
 
-def _fits(value: object, hint: object) -> bool:
-    if get_origin(hint) is Literal:
-        return value in get_args(hint)
-    if get_origin(hint) is tuple:
-        return isinstance(value, (list, tuple)) and all(_fits(item, get_args(hint)[0]) for item in value)
-    if get_args(hint):
-        return any(_fits(value, part) for part in get_args(hint))
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """A public function whose arguments are held against their annotations; one that does not fit is refused by name.
+
+    The first argument is left to the function, which knows better what it takes; so are annotations that only type
+    checkers can read.
+    """
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        hints = _readable_hints(function)
+        for name, value in signature.bind(*args, **kwargs).arguments.items():
+            plain = value.tolist() if hasattr(value, "tolist") else value  # numpy's numbers and arrays
+            if name in hints and not fits(plain, hints[name]):
+                _refuse_argument(function.__name__, name, hints[name], value)
+        return function(*args, **kwargs)
+
+    return call
+
+
+@functools.cache
+def _readable_hints(function: Callable[..., object]) -> dict[str, object]:
+    """Annotations by argument after the first, without those that name what is imported for type checkers alone."""
+    hints: dict[str, object] = {}
+    for name, parameter in list(inspect.signature(function).parameters.items())[1:]:
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            written = parameter.annotation
+            with contextlib.suppress(NameError):
+                hints[name] = eval(written, function.__globals__) if isinstance(written, str) else written
+    return hints
+
+
+def _refuse_argument(function: str, name: str, hint: object, value: object) -> None:
+    raise ParameterError(f"{name} of {function}() must be {', '.join(allowed(hint))}, got {shown(value)}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Between:
+    """Bounds of a number, or of the numbers in a list: ``Annotated[int, Between(1, 100)]``."""
+
+    least: float
+    most: float
+
+    def __str__(self) -> str:
+        return f"from {self.least:,} to {self.most:,}"
+
+
+LARGEST_INT = 2**63 - 1
+"""Of whole numbers that arrays can hold."""
+
+
+def fits(value: object, hint: object) -> bool:
+    """Whether a plain value has an annotated type; numbers must be finite, lists may stand for tuples."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return fits(value, parts[0]) and all(_within(value, bounds) for bounds in parts[1:])
+    if origin is Literal:
+        return any(type(value) is type(option) and value == option for option in parts)
+    if origin is tuple or (isinstance(origin, type) and issubclass(origin, Sequence)):
+        return isinstance(value, (list, tuple)) and all(fits(item, parts[0]) for item in value)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return isinstance(value, Mapping) and all(fits(k, parts[0]) and fits(v, parts[1]) for k, v in value.items())
+    if parts:
+        return any(fits(value, part) for part in parts)
+    if hint in (Any, object):
+        return True
     if hint is float:
-        return isinstance(value, (int, float)) and not isinstance(value, bool)
-    return isinstance(hint, type) and isinstance(value, hint) and not (hint is int and isinstance(value, bool))
+        return (isinstance(value, float) and math.isfinite(value)) or fits(value, int)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST_INT
+    return isinstance(hint, type) and isinstance(value, hint)
 
 
-def _allowed(hint: object) -> list[str]:
-    if get_origin(hint) is Literal:
-        return [repr(option) for option in get_args(hint)]
-    if get_origin(hint) is tuple:
-        return [f"a list, each {_allowed(get_args(hint)[0])[0]}"]
-    if get_args(hint):
-        return [name for part in get_args(hint) for name in _allowed(part)]
+def _within(value: object, bounds: Between) -> bool:
+    numbers = value if isinstance(value, (list, tuple)) else [value]
+    return all(bounds.least <= number <= bounds.most for number in numbers)
+
+
+def allowed(hint: object) -> list[str]:
+    """What a value of an annotated type may be, in words."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return [f"{word} {bounds}" for word, bounds in zip(allowed(parts[0]), parts[1:], strict=False)]
+    if origin is Literal:
+        return [repr(option) for option in parts]
+    if origin is tuple or (isinstance(origin, type) and issubclass(origin, Sequence)):
+        return [f"a list, each {' or '.join(allowed(parts[0]))}"]
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return [f"a table, each entry {' or '.join(allowed(parts[1]))}"]
+    if parts:
+        return [name for part in parts for name in allowed(part)]
     return ["None" if hint is type(None) else f"a {getattr(hint, '__name__', hint)}"]
+
+
+def shown(value: object) -> str:
+    """A value in a message: shortened, however long or deep it is."""
+    short = reprlib.Repr()
+    short.maxlevel, short.maxstring, short.maxother, short.maxlist, short.maxtuple = 3, 80, 80, 8, 8
+    try:
+        return short.repr(list(value) if isinstance(value, tuple) else value)
+    except (ValueError, RecursionError):  # a number of thousands of digits
+        return f"a {type(value).__name__}"

@@ -15,12 +15,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from didact.errors import FormatError, InputError
+from didact.errors import DidactError, FormatError, InputError
+from didact.validation import (
+    check_unicode,
+    dump_json,
+    finite_number,
+    list_value,
+    object_value,
+    parse_json,
+    plain_value,
+    shown,
+    text_value,
+    truth_value,
+    whole_number,
+)
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -58,6 +71,8 @@ class Box:
 
 Region = Span | Box
 """A place in a field of an example; rationales, units and answers are made of regions."""
+
+RegionT = TypeVar("RegionT", Span, Box, Region)
 
 
 def overlaps(one: Region, other: Region) -> bool:
@@ -131,10 +146,22 @@ class Image:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Image:
-        """Inverse of ``to_dict``."""
-        width, height = data["size"]
-        raw = zlib.decompress(base64.b64decode(data["pixels"]))
-        return cls(np.frombuffer(raw, dtype=np.uint8).reshape(height, width, 3))
+        """Inverse of ``to_dict``; pixels that do not fill the size are refused without unpacking them all."""
+        entries = object_value(data, "an image", ("size", "pixels"), ())
+        size = [
+            whole_number(length, "size of an image", 1) for length in list_value(entries["size"], "size of an image")
+        ]
+        if len(size) != 2:
+            raise FormatError(f"the size of an image is its width and height, got {shown(size)}")
+        expected = 3 * size[0] * size[1]
+        try:
+            packed = base64.b64decode(text_value(entries["pixels"], "pixels of an image"), validate=True)
+            raw = zlib.decompressobj().decompress(packed, min(expected + 1, 2**31))
+        except (ValueError, zlib.error) as problem:
+            raise FormatError(f"the pixels of an image are not packed as they should be: {problem}") from None
+        if len(raw) != expected:
+            raise FormatError(f"an image of {size[0]} x {size[1]} has {expected:,} bytes of pixels, not those given")
+        return cls(np.frombuffer(raw, dtype=np.uint8).reshape(size[1], size[0], 3))
 
 
 Field = str | Image
@@ -190,7 +217,12 @@ class Example:
             "id": id,
             "annotators": tuple(tuple(marked) for marked in annotators),
         }
+        for number, one in enumerate(taken):
+            if isinstance(one, str):
+                check_unicode(one, "the text" if not number else f"text {number + 1} of the example")
         for name, value in values.items():
+            if isinstance(value, str):
+                check_unicode(value, f"the {name} of the example")
             object.__setattr__(self, name, value)
 
     @property
@@ -247,15 +279,22 @@ class Example:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Example:
-        """Inverse of ``to_dict``."""
-        given = data["fields"] if "fields" in data else [data["text"], data.get("text_pair")]
-        marked = data.get("rationale")
+        """Inverse of ``to_dict``; texts, answers and marked places are checked."""
+        whole = "fields" in object_value(data, "an example")
+        needed, optional = (("fields",), ()) if whole else (("text",), ("text_pair",))
+        data = object_value(data, "an example", needed, (*optional, "label", "rationale", "id", "annotators"))
+        given = list_value(data["fields"], "fields") if whole else (data["text"], data.get("text_pair"))
+        fields = tuple(_read_field(one) for one in given if one is not None)
+        if not fields:
+            raise FormatError("an example needs at least one text or image")
+        marked, named = data.get("rationale"), data.get("id")
+        each = list_value(data.get("annotators", ()), "annotators")
         return cls(
-            *(one if isinstance(one, str) or one is None else Image.from_dict(one) for one in given),
-            label=_read_answer(data.get("label")),
-            rationale=None if marked is None else read_regions(marked),
-            id=data.get("id"),
-            annotators=[read_regions(one) for one in data.get("annotators", ())],
+            fields=fields,
+            label=_inside_answer(_read_answer(data.get("label"), "label"), "label", fields),
+            rationale=None if marked is None else _inside(read_regions(marked, "rationale"), "rationale", fields),
+            id=None if named is None else text_value(named, "id"),
+            annotators=[_inside(read_regions(one, "annotators"), "annotators", fields) for one in each],
         )
 
     def _text(self, number: int) -> str:
@@ -289,11 +328,9 @@ class Units:
     unknown: float = 0.0
 
     def __post_init__(self) -> None:
-        for number, region in enumerate(self.regions):
-            if not 0 <= region.field < len(self.example.fields):
-                count = len(self.example.fields)
-                raise FormatError(f"unit {number} lies in field {region.field}, but the example has {count}")
-            _check_inside(number, region, self.example.fields[region.field])
+        _inside(self.regions, "unit", self.example.fields)
+        if not (0 <= self.truncated <= 1 and 0 <= self.unknown <= 1):
+            raise FormatError(f"shares lie between 0 and 1, got {self.truncated} truncated and {self.unknown} unknown")
 
     def __len__(self) -> int:
         return len(self.regions)
@@ -326,13 +363,19 @@ class Units:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Units:
         """Inverse of ``to_dict``; regions of text may come under their older name ``spans``."""
+        places = "spans" if "spans" in object_value(data, "units") else "regions"
+        data = object_value(data, "units", ("example", "level", places, "positions", "truncated"), ("unknown",))
+        positions = [list_value(each, "positions") for each in list_value(data["positions"], "positions")]
+        regions = read_regions(data[places], "unit")
+        if len(positions) not in (0, len(regions)):
+            raise FormatError(f"positions come for each unit or not at all: {len(positions)} for {len(regions)} units")
         return cls(
-            example=Example.from_dict(data["example"]),
-            level=data["level"],
-            regions=read_regions(data["regions"] if "regions" in data else data["spans"]),
-            positions=tuple(tuple(p) for p in data["positions"]),
-            truncated=float(data["truncated"]),
-            unknown=float(data.get("unknown", 0.0)),
+            example=Example.from_dict(object_value(data["example"], "example")),
+            level=text_value(data["level"], "level"),
+            regions=regions,
+            positions=tuple(tuple(whole_number(at, "a position") for at in each) for each in positions),
+            truncated=finite_number(data["truncated"], "truncated", 0, 1),
+            unknown=finite_number(data.get("unknown", 0.0), "unknown", 0, 1),
         )
 
 
@@ -359,7 +402,16 @@ class Target:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Target:
         """Inverse of ``to_dict``."""
-        return cls(**{**data, "answer": _read_answer(data.get("answer"))})
+        data = object_value(data, "target", ("index", "label"), ("scale", "answer"))
+        scale = data.get("scale", "logit")
+        if scale not in SCALES:
+            raise FormatError(f"target: scale must be one of {', '.join(SCALES)}, got {shown(scale)}")
+        return cls(
+            whole_number(data["index"], "target: index"),
+            text_value(data["label"], "target: label"),
+            scale,
+            _read_extract(data.get("answer"), "target: answer"),
+        )
 
 
 @dataclass(frozen=True)
@@ -384,6 +436,9 @@ class Prediction:
                 f"a prediction needs one label per output: {len(self.labels)} labels, {len(self.outputs)} outputs, "
                 f"{len(self.probabilities)} probabilities"
             )
+        if not all(map(math.isfinite, self.outputs)):
+            raise FormatError(f"the outputs of a prediction must be finite, got {shown(self.outputs)}")
+        _check_probabilities(self)
 
     @property
     def index(self) -> int:
@@ -428,9 +483,20 @@ class Prediction:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Prediction:
-        """Inverse of ``to_dict``."""
-        lists = {name: tuple(value) for name, value in data.items() if name != "extract"}
-        return cls(**lists, extract=_read_answer(data.get("extract")))  # type: ignore[arg-type] # no class, no number
+        """Inverse of ``to_dict``; numbers must be finite, and probabilities what classes can have."""
+        data = object_value(data, "prediction", ("labels", "outputs"), ("probabilities", "extract"))
+        labels, outputs, shares = (
+            list_value(data.get(name, ()), name) for name in ("labels", "outputs", "probabilities")
+        )
+        made = cls(
+            tuple(text_value(label, "a label") for label in labels),
+            tuple(finite_number(output, "an output") for output in outputs),
+            tuple(finite_number(share, "a probability") for share in shares),
+            _read_extract(data.get("extract"), "extract"),
+        )
+        if not outputs:
+            raise FormatError("a prediction needs at least one output")
+        return made
 
 
 @dataclass(frozen=True)
@@ -448,6 +514,18 @@ class Cost:
     backwards: int = 0
     evaluated: int | None = None
     seconds: float | None = None
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Cost:
+        """From plain JSON values: counts, and seconds that are not negative."""
+        data = object_value(data, "cost", (), ("forwards", "backwards", "evaluated", "seconds"))
+        evaluated, seconds = data.get("evaluated"), data.get("seconds")
+        return cls(
+            whole_number(data.get("forwards", 0), "forwards"),
+            whole_number(data.get("backwards", 0), "backwards"),
+            None if evaluated is None else whole_number(evaluated, "evaluated"),
+            None if seconds is None else finite_number(seconds, "seconds", 0),
+        )
 
 
 @dataclass(frozen=True)
@@ -491,7 +569,7 @@ class Explanation:
         parameters: all settings of the method.
         signed: whether a negative score means evidence against the target.
         cost: what it took.
-        details: method-specific numbers (base value, fit, completeness gap).
+        details: method-specific numbers (base value, fit, completeness gap); NaN where one is not defined.
         model: name and hash of the explained model.
         versions: library versions.
         errors: one standard error per score where the method estimates them, else empty.
@@ -527,7 +605,9 @@ class Explanation:
             raise FormatError(f"the target is output {self.target.index}, but there are {len(self.prediction.outputs)}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Explanation.from_dict, (self.to_dict(),)  # the read-only mappings do not pickle
+        values = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
+        # The read-only mappings do not pickle.
+        return _revived, ({k: dict(v) if isinstance(v, MappingProxyType) else v for k, v in values.items()},)
 
     @property
     def example(self) -> Example:
@@ -557,7 +637,7 @@ class Explanation:
             "parameters": dict(self.parameters),
             "signed": self.signed,
             "cost": vars(self.cost).copy(),
-            "details": dict(self.details),
+            "details": {name: value if math.isfinite(value) else None for name, value in self.details.items()},
             "model": dict(self.model),
             "versions": dict(self.versions),
             "errors": list(self.errors),
@@ -566,39 +646,20 @@ class Explanation:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Explanation:
-        """Inverse of ``to_dict``; a missing or malformed field is named."""
+        """Inverse of ``to_dict``; what is missing, unknown or malformed is named, and nothing is guessed."""
         try:
-            return cls(
-                method=data["method"],
-                units=Units.from_dict(data["units"]),
-                scores=tuple(float(score) for score in data["scores"]),
-                target=Target.from_dict(data["target"]),
-                prediction=Prediction.from_dict(data["prediction"]),
-                parameters=data["parameters"],
-                signed=data["signed"],
-                cost=Cost(**data["cost"]),
-                details=data["details"],
-                model=data["model"],
-                versions=data["versions"],
-                errors=tuple(float(error) for error in data.get("errors", ())),
-                warnings=tuple(str(warning) for warning in data.get("warnings", ())),
-            )
-        except KeyError as missing:
-            raise FormatError(f"not an explanation: field {missing} is missing") from None
-        except (TypeError, ValueError, AttributeError) as problem:
+            return cls(**_explanation_fields(data))
+        except DidactError as problem:
             raise FormatError(f"not an explanation: {problem}") from None
 
     def to_json(self, *, indent: int | None = None) -> str:
         """JSON text; floats survive the round trip exactly."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent)
+        return dump_json(self.to_dict(), indent=indent)
 
     @classmethod
     def from_json(cls, text: str) -> Explanation:
         """Inverse of ``to_json``."""
-        try:
-            data = json.loads(text)
-        except json.JSONDecodeError as problem:
-            raise FormatError(f"not JSON: {problem}") from None
+        data = parse_json(text)
         if not isinstance(data, dict):
             raise FormatError(f"an explanation is a JSON object, got {type(data).__name__}")
         return cls.from_dict(data)
@@ -706,8 +767,7 @@ class Record:
         explainer: its label in the experiment.
         method: registered name.
         seed: of the explainer; 0 where it has none.
-        null: "" for the explanation itself; "shuffle" with its scores shuffled over its units, "labels" with its target
-            taken from another example.
+        null: "" for the explanation itself; "shuffle" with its scores shuffled over its units.
         metric: the metric's label in the experiment.
         part: "" for the metric's value; else the name of one of its parts.
         example: the example's id, or its fingerprint where it has none.
@@ -745,9 +805,29 @@ def plain_regions(regions: Iterable[Region]) -> list[list[int]]:
     return [list(dataclasses.astuple(region)) for region in regions]
 
 
-def read_regions(rows: Iterable[Sequence[int]]) -> tuple[Region, ...]:
-    """Inverse of ``plain_regions``."""
-    return tuple(Span(*row) if len(row) <= 3 else Box(*row) for row in rows)
+def read_regions(rows: object, name: str = "region") -> tuple[Region, ...]:
+    """Inverse of ``plain_regions``; ``name`` says in messages what the regions are."""
+    return tuple(_read_region(row, f"{name} {number}") for number, row in enumerate(list_value(rows, name)))
+
+
+def _read_region(row: object, name: str) -> Region:
+    numbers = [whole_number(number, name) for number in list_value(row, name)]
+    if len(numbers) not in (2, 3, 4, 5):
+        raise FormatError(f"{name} must be a span of 2 or 3 numbers or a box of 4 or 5, got {shown(numbers)}")
+    return Span(*numbers) if len(numbers) <= 3 else Box(*numbers)
+
+
+def _read_span(row: object, name: str) -> Span:
+    region = _read_region(row, name)
+    if not isinstance(region, Span):
+        raise FormatError(f"{name} must be a span of 2 or 3 numbers, got {shown(row)}")
+    return region
+
+
+def _read_field(plain: object) -> Field:
+    if isinstance(plain, Mapping):
+        return Image.from_dict(plain)
+    return text_value(plain, "a text")
 
 
 def _plain_answer(answer: Answer | None) -> Any:
@@ -757,32 +837,104 @@ def _plain_answer(answer: Answer | None) -> Any:
     return {"spans": plain_regions(answer)} if isinstance(answer, tuple) else answer
 
 
-def _read_answer(plain: Any) -> Answer | None:
-    if isinstance(plain, Mapping):
-        if "span" in plain:
-            return Span(*plain["span"])
-        return tuple(Span(*row) for row in plain["spans"])
-    answer: Answer | None = plain
+def _read_answer(plain: object, name: str) -> Answer | None:
+    if not isinstance(plain, Mapping):
+        return plain_value(plain, name)
+    entries = object_value(plain, name, (), ("span", "spans"))
+    if len(entries) != 1:
+        raise FormatError(f"{name} must have either 'span' or 'spans', got {shown(plain)}")
+    if "span" in entries:
+        return _read_span(entries["span"], name)
+    return tuple(_read_span(row, name) for row in list_value(entries["spans"], name))
+
+
+def _read_extract(plain: object, name: str) -> Span | str | None:
+    answer = _read_answer(plain, name)
+    if answer is None or isinstance(answer, (Span, str)):
+        return answer
+    raise FormatError(f"{name} must be a span or a text, got {shown(plain)}")
+
+
+def _inside_answer(answer: Answer | None, name: str, fields: Sequence[Field]) -> Answer | None:
+    if isinstance(answer, (Span, tuple)):
+        _inside((answer,) if isinstance(answer, Span) else answer, name, fields)
     return answer
+
+
+_ROUNDING = 1e-3
+_HALF_PRECISION = 0.02
+
+
+def _check_probabilities(prediction: Prediction) -> None:
+    """Probabilities of classes add up to 1, or are each the sigmoid of its output where several labels may hold."""
+    shares, outputs = prediction.probabilities, prediction.outputs
+    if shares and not all(-_ROUNDING <= share <= 1 + _ROUNDING for share in shares):
+        raise FormatError(f"probabilities lie between 0 and 1, got {shown(list(shares))}")
+    if not shares or abs(math.fsum(shares) - 1) <= _HALF_PRECISION:
+        return
+    sigmoids = [0.5 * (1 + math.tanh(0.5 * output)) for output in outputs]
+    if any(abs(share - own) > _HALF_PRECISION for share, own in zip(shares, sigmoids, strict=True)):
+        raise FormatError(
+            f"probabilities must add up to 1, or be the sigmoid of each output, got {shown(list(shares))}"
+        )
+
+
+_NEEDED = "method units scores target prediction parameters signed cost details model versions".split()  # noqa: SIM905
+
+
+def _explanation_fields(plain: object) -> dict[str, Any]:
+    """The arguments of an explanation from plain values, each checked."""
+    data = object_value(plain, "the object", _NEEDED, ("errors", "warnings"))
+    details, model, versions = (object_value(data[name], name) for name in ("details", "model", "versions"))
+    parameters = object_value(data["parameters"], "parameters")
+    return {
+        "method": text_value(data["method"], "method"),
+        "units": Units.from_dict(object_value(data["units"], "units")),
+        "scores": tuple(finite_number(score, "a score") for score in list_value(data["scores"], "scores")),
+        "target": Target.from_dict(object_value(data["target"], "target")),
+        "prediction": Prediction.from_dict(object_value(data["prediction"], "prediction")),
+        "parameters": {name: plain_value(value, f"parameter {name!r}") for name, value in parameters.items()},
+        "signed": truth_value(data["signed"], "signed"),
+        "cost": Cost.from_dict(object_value(data["cost"], "cost")),
+        "details": {
+            name: math.nan if value is None else finite_number(value, f"detail {name!r}")
+            for name, value in details.items()
+        },
+        "model": {name: text_value(value, f"model: {name}") for name, value in model.items()},
+        "versions": {name: text_value(value, f"versions: {name}") for name, value in versions.items()},
+        "errors": tuple(finite_number(e, "a standard error", 0) for e in list_value(data.get("errors", ()), "errors")),
+        "warnings": tuple(text_value(w, "a warning") for w in list_value(data.get("warnings", ()), "warnings")),
+    }
+
+
+def _revived(values: dict[str, Any]) -> Explanation:
+    return Explanation(**values)
 
 
 def _optional_answer(answer: Span | str | None, name: str = "answer") -> dict[str, Any]:
     return {} if answer is None else {name: _plain_answer(answer)}
 
 
-def _check_inside(number: int, region: Region, source: Field) -> None:
+def _inside(regions: tuple[RegionT, ...], name: str, fields: Sequence[Field]) -> tuple[RegionT, ...]:
+    """The regions, refused where one lies outside of its field."""
+    for number, region in enumerate(regions):
+        if not 0 <= region.field < len(fields):
+            raise FormatError(f"{name} {number} lies in field {region.field}, but the example has {len(fields)}")
+        _check_inside(f"{name} {number}", region, fields[region.field])
+    return regions
+
+
+def _check_inside(name: str, region: Region, source: Field) -> None:
     """Refuse a region that lies outside of its field."""
     if isinstance(region, Span) and isinstance(source, str):
         if not 0 <= region.start <= region.end <= len(source):
-            raise FormatError(
-                f"unit {number} covers characters {region.start} to {region.end} of a text of {len(source)}"
-            )
+            raise FormatError(f"{name} covers characters {region.start} to {region.end} of a text of {len(source)}")
     elif isinstance(region, Box) and isinstance(source, Image):
         width, height = source.size
         if not (0 <= region.left <= region.right <= width and 0 <= region.top <= region.bottom <= height):
-            raise FormatError(f"unit {number} covers {region} of an image of {width} x {height} pixels")
+            raise FormatError(f"{name} covers {region} of an image of {width} x {height} pixels")
     else:
-        raise FormatError(f"unit {number} is a {type(region).__name__}, which does not fit a {type(source).__name__}")
+        raise FormatError(f"{name} is a {type(region).__name__}, which does not fit a {type(source).__name__}")
 
 
 def _shown(region: Region, source: Field) -> str:

@@ -23,7 +23,9 @@ REPO = Path(__file__).resolve().parents[2]
 DIDACT = REPO / "src" / "didact"
 
 # The nouns: single modules that everything may import.
-BASE = "types errors disk protocols registry settings provenance meter progress"
+BASE = (
+    "types errors validation disk checksums locks protocols registry settings provenance code_identity meter progress"
+)
 
 # Room -> the rooms it may import, besides itself and the base. Only rooms further up, and of those only the ones it
 # has a reason for: students and scale stay off metrics because trained, which must never see a metric, uses them.
@@ -42,7 +44,7 @@ ROOMS = {
     "simulation": "ops stats models data attribution students",
     "scale": "models data store attribution",
     "study": "stats data store",
-    "trained": "ops stats models data store attribution students scale",
+    "trained": "ops stats render models data store attribution students scale",
     "experiments": "ops stats render models data store attribution metrics students simulation scale study trained",
     "testing": "ops stats render models data store attribution metrics students simulation scale study trained "
     "experiments",

@@ -34,7 +34,7 @@ def test_every_format(command: str, capsys: pytest.CaptureFixture[str], tmp_path
         assert run(command, TEXT, *method, "--format", form) == 0
         shown = capsys.readouterr().out
         assert "wonderful" in shown
-        assert run(command, TEXT, *method, "--format", form, "--out", str(tmp_path / "a" / form)) == 0
+        assert run(command, TEXT, *method, "--format", form, "--out", str(tmp_path / "a" / form)) == 0  # no ending
         assert capsys.readouterr().out.strip() == str(tmp_path / "a" / form)
     assert load((tmp_path / "a" / "json").read_text())[0].example.text == TEXT
     assert read_page((tmp_path / "a" / "html").read_text())[-1].example.text == TEXT
@@ -105,7 +105,7 @@ def test_broken_files_are_told_with_line_and_field(tmp_path: Path, capsys: pytes
         ('{"text": "a"}\n{"txt": "b"}', "line 2: field 'text' is missing; found txt"),
         ('{"text": "a"}\nnonsense', "line 2: not JSON"),
         ('{"text": 3}', "line 1: field 'text' must be text, got int"),
-        ("", "holds no text"),
+        ("", "holds no example"),
     ):
         broken.write_text(content)
         assert run("explain", str(broken)) == 2

@@ -1,6 +1,7 @@
 """``didact evaluate`` and ``didact run``: one command from a model and data to a report."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,12 @@ def test_one_command_makes_a_report_and_a_recipe_that_repeats_it(
 ) -> None:
     folder = tmp_path / "first"
     asked = ["evaluate", "--limit", "4", "--methods", "occlusion,lime", "--set", "lime.samples=20"]
-    asked += ["--metrics", "comprehensiveness,rationale_auc", "--out", str(folder)]
+    asked += ["--metrics", "comprehensiveness,rationale_auc", "--out", str(folder), "--model", "default"]
     assert main(asked) == 0
     printed = capsys.readouterr().out.splitlines()
     assert printed[-1] == str(folder / "report.html")
+    command = json.loads((folder / "manifest.json").read_text())["command"]
+    assert shlex.split(command) == ["didact", *asked]
     summary = json.loads((folder / "summary.json").read_text())
     found = {(row["explainer"], row["metric"]) for row in summary["rows"] if row["family"] != "efficiency"}
     explainers = ("occlusion", "lime", "random", "trivial")

@@ -84,7 +84,7 @@ class Anonymous(ToyJob):
 
     def finish(self, *, complete: bool) -> None:
         super().finish(complete=complete)
-        path = self.options.out / "records.parquet"
+        path = self.results / "records.parquet"
         rows = records.from_table(records.read(path))
         records.write(path, records.to_table([type(row)(**vars(row) | {"settings": ""}) for row in rows]))
 
@@ -99,8 +99,8 @@ class Anew(ToyJob):
         return pa.table({"value": [0.0]})
 
     def finish(self, *, complete: bool) -> None:
-        (self.options.out / "manifest.json").write_text('{"kind": "toy_recipe"}')
-        records.write(self.options.out / "records.parquet", records.to_table([]))
+        (self.results / "manifest.json").write_text('{"kind": "toy_recipe"}')
+        records.write(self.results / "records.parquet", records.to_table([]))
 
 
 class Drifting(ToyJob):

@@ -169,3 +169,19 @@ def test_json_has_null_for_what_is_no_number() -> None:
         "b": [1.0, None],
         "c": {"d": "x"},
     }
+
+
+@pytest.mark.parametrize("start", ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "=cmd|' /C calc'!A0"])
+def test_no_cell_of_a_csv_is_a_formula(start: str) -> None:
+    table = ReportTable.of(("name", start), [[start, TableCell("–", value=-1.5)], ["a", start]])
+    head, first, second = csv.reader(io.StringIO(as_csv(table)))
+    assert first[1] == "-1.5"
+    for cell in (head[1], first[0], second[1]):
+        assert cell[0] in "'␍"
+        assert cell.removeprefix("'") == start.replace("\r", "␍")
+
+
+@pytest.mark.parametrize("number", ["-1.5", "+2", "-1e-05", "3"])
+def test_numbers_of_a_csv_stay_numbers(number: str) -> None:
+    rows = list(csv.reader(io.StringIO(as_csv(ReportTable.of(("a",), [[number]])))))
+    assert rows == [["a"], [number]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -69,10 +70,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return carried_out(SMALL, tmp_path_factory.mktemp("simulation") / "small")
 
 
-def carried_out(recipe: Mapping[str, Any], folder: Path) -> Path:
-    return run(
-        prepare.prepare(SimulabilityRecipe.from_dict(recipe)), RunOptions(folder, device="cpu", command="a test")
-    )
+def carried_out(recipe: Mapping[str, Any], folder: Path, *, overwrite: bool = False) -> Path:
+    options = RunOptions(folder, device="cpu", command="a test", overwrite=overwrite)
+    return run(prepare.prepare(SimulabilityRecipe.from_dict(recipe)), options)
 
 
 def run(experiment: prepare.SimulabilityExperiment, options: RunOptions) -> Path:
@@ -107,12 +107,22 @@ def test_a_recipe_reads_as_it_was_written(tmp_path: Path) -> None:
     ("change", "told"),
     [
         ({"student": ["ridge"]}, "did you mean students"),
-        ({"teacher": "gold"}, "unknown teacher 'gold'"),
-        ({"task": "answers"}, "unknown task"),
+        ({"teacher": "gold"}, "teacher must be 'model' or 'human', got 'gold'"),
+        ({"task": "answers"}, "task must be .*'span'.*, got 'answers'"),
         ({"task": "span"}, "teacher = 'human'"),
         ({"students": []}, "students is empty"),
         ({"controls": ["randum"]}, "did you mean random"),
-        ({"noise": [2.0]}, "noise must be from 0 to 1"),
+        ({"noise": [2.0]}, "noise must be a list, each a float from 0 to 1, got"),
+        ({"noise": [float("nan")]}, "noise must be a list, each a float from 0 to 1, got"),
+        ({"hints": [3]}, "a format is a table"),
+        ({"hints": 3}, "hints must be a list"),
+        ({"hints": [{"share": "x"}]}, "share must be a float, got 'x'"),
+        ({"subsets": 10**12}, "subsets must be a int from 1 to 100,000"),
+        ({"precision": "x"}, "precision must be a float or None, got 'x'"),
+        ({"metric": "f2"}, "unknown metric 'f2'"),
+        ({"students": "ridge"}, "students must be a list"),
+        ({"test": {"sourse": "corpus"}}, "unknown entry 'sourse'"),
+        ({"data": {"limit": 3}}, "source must be given"),
         ({"hints": [{"share": 2.0}]}, "at most 1"),
         ({"hints": [{"shares": 0.1}]}, "did you mean share"),
         ({"hints": [{"share": 0.1}, {"share": 0.1}]}, "two entries are called '10 %'"),
@@ -181,7 +191,10 @@ def test_a_run_that_is_given_again_teaches_nobody(finished: Path, tmp_path: Path
     carried_out(SMALL, folder)
     assert Tally.calls == []
     assert (folder / "records.parquet").read_bytes() == (finished / "records.parquet").read_bytes()
-    carried_out(SMALL | {"explainers": ["gradient_x_input", "human", "gradient_norm"]}, folder)
+    more = SMALL | {"explainers": ["gradient_x_input", "human", "gradient_norm"]}
+    with pytest.raises(InputError, match="a run of another recipe, with other explainers"):
+        carried_out(more, folder)
+    carried_out(more, folder, overwrite=True)
     assert sum(count for count, _ in Tally.calls) == 2 * 2 * 3  # sizes, channels and subsets of the new explainer
 
 
@@ -276,6 +289,24 @@ def test_questions_are_taught_with_links(tmp_path: Path) -> None:
     found = find(run(experiment, RunOptions(tmp_path / "run", device="cpu")))
     assert found.verdict.metric == "f1"
     assert {one.method for one in found.verdict.gains} == {NONE, "human", "random"}
+
+
+def test_nothing_in_a_report_acts(finished: Path, tmp_path: Path) -> None:
+    hostile = "<script>alert(1)</script> [a](https://example.org) | \x1b[31m \ufffe"
+    folder = tmp_path / "report"
+    shutil.copytree(finished, folder)
+    told = json.loads((folder / "manifest.json").read_text())
+    told |= {"command": hostile, "versions": {hostile: hostile}, "name": hostile}
+    for place in ("teacher", "data", "test"):
+        told[place]["name"] = told[place]["split"] = hostile
+    (folder / "manifest.json").write_text(json.dumps(told))
+    found = find(folder)
+    text = markdown(found)
+    assert "script" in text
+    assert "<script" not in text.replace("\\<script", "")
+    assert "](https" not in text.replace("\\](https", "")
+    assert not set("\x1b\ufffe") & set(text)
+    Tree.fromstring(picture(found))
 
 
 def test_the_report_has_every_form(finished: Path, tmp_path: Path) -> None:
@@ -436,6 +467,7 @@ def test_one_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "gradient_norm" in printed
     manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest["channels"]["words"]["weight"] == 2.0
+    assert manifest["command"] == shlex.join(["didact", *asked])
     assert manifest["students"]["tally"]["parameters"]["smoothing"] == 2.0
     Tally.calls.clear()
     again = tmp_path / "again"

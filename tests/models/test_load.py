@@ -7,6 +7,7 @@ import pytest
 import torch
 from transformers import pipeline
 
+import didact
 from didact.errors import InputError, ModelError, ParameterError, TargetError
 from didact.models.load import load_model
 from didact.models.outputs import resolve_target
@@ -153,3 +154,64 @@ def test_fingerprints_tell_models_apart() -> None:
     with torch.no_grad():
         network.classifier.bias.add_(1)
     assert model.fingerprint() != first
+
+
+def test_labels_name_the_classes_of_every_kind_of_model(directory: Path) -> None:
+    network, tokenizer = tiny_model("bert")
+    pipe = pipeline("text-classification", model=network, tokenizer=tokenizer, device="cpu")
+    for source in (directory, (network, tokenizer), pipe, "default", keyword_predict):
+        model = load_model(source, labels=["bad", "good"])
+        (prediction,) = model.predict([EXAMPLE])
+        assert model.labels == prediction.labels == ("bad", "good")
+        assert resolve_target(model, "good", prediction).index == 1
+    assert network.config.id2label == {0: "negative", 1: "positive"}  # the user's own stays
+
+
+def test_labels_that_cannot_name_the_classes_are_refused(directory: Path) -> None:
+    for source in (directory, tiny_model("bert"), "default"):
+        with pytest.raises(ParameterError, match="3 labels were given, but the model has 2 outputs"):
+            load_model(source, labels=["a", "b", "c"])
+    with pytest.raises(ModelError, match=r"returned shape \(1, 2\); expected \(1, 3\)"):
+        load_model(keyword_predict, labels=["a", "b", "c"]).predict([EXAMPLE])
+    for labels, refusal in (("ab", "labels of load_model"), (["a", 3], "labels of load_model"), (["a", " "], "blank")):
+        with pytest.raises(ParameterError, match=refusal):
+            load_model(directory, labels=labels)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="labels must differ"):
+        load_model(directory, labels=["a", "a"])
+
+
+def test_options_for_a_model_that_is_loaded_already_are_refused(directory: Path) -> None:
+    loaded = load_model(directory)
+    with pytest.raises(ParameterError, match="is loaded already, so labels, max_length cannot be set"):
+        load_model(loaded, labels=["bad", "good"], max_length=20)
+
+
+def test_segment_ids_go_only_to_networks_that_take_them() -> None:
+    network, _ = tiny_model("distilbert")
+    _, tokenizer = tiny_model("bert")
+    assert "token_type_ids" in tokenizer.model_input_names
+    model = load_model((network, tokenizer))
+    for card in didact.list_methods(model):
+        if not card.needs_rationale:
+            assert len(didact.explain("good film", model, card.name, progress=False).scores) == 2
+    assert {"decompx", "globenc", "alti"} <= {card.name for card in didact.list_methods(model)}
+    bert = load_model(tiny_model("bert"))
+    assert "token_type_ids" in bert.reader.whole(bert.reader.encode([EXAMPLE]))
+
+
+def test_a_decoder_without_a_padding_token_can_be_explained_by_every_method() -> None:
+    network, tokenizer = tiny_model("gpt2")
+    network.config.pad_token_id = tokenizer.pad_token = None
+    model = load_model((network, tokenizer))
+    for card in didact.list_methods(model):
+        if not card.needs_rationale:
+            assert np.isfinite(didact.explain("good film", model, card.name, progress=False).array).all()
+    assert network.config.pad_token_id is None
+
+
+def test_a_decoder_without_a_padding_token_gets_the_scores_it_has_with_one() -> None:
+    network, tokenizer = tiny_model("gpt2")
+    with_pad = didact.explain(TEXTS[0], (network, tokenizer), "deeplift", progress=False)
+    network.config.pad_token_id = None
+    without = didact.explain(TEXTS[0], (network, tokenizer), "deeplift", progress=False)
+    np.testing.assert_allclose(without.array, with_pad.array, atol=1e-5)

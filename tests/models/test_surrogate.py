@@ -81,6 +81,23 @@ def test_a_kept_surrogate_answers_exactly_as_before(tmp_path: Path) -> None:
         assert (back.inputs, back.reader.options) == (model.inputs, model.reader.options)
 
 
+def test_a_flipped_bit_is_refused_and_a_torn_folder_too(tmp_path: Path) -> None:
+    save_surrogate(fine_tune_masked(compose(*tiny_model("bert")), TEXTS, epochs=1, settings=QUICK), tmp_path)
+    rng = np.random.default_rng(17)
+    for path in sorted(tmp_path.iterdir()):
+        whole = path.read_bytes()
+        harmed = bytearray(whole)
+        bit = int(rng.integers(8 * len(whole)))
+        harmed[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(harmed)
+        with pytest.raises(FormatError, match=rf"{path.name}.*delete the folder and run again"):
+            load_surrogate(tmp_path, device="cpu")
+        path.write_bytes(whole)
+    (tmp_path / "checksums.json").unlink()
+    with pytest.raises(FormatError, match=r"not complete: checksums\.json is missing"):
+        load_surrogate(tmp_path, device="cpu")
+
+
 def test_pairs(tmp_path: Path) -> None:
     network, tokenizer = tiny_model("bert", ("entailment", "contradiction"))
     model = compose(network, tokenizer, inputs="pair")

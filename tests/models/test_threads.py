@@ -1,6 +1,7 @@
 """Threads on one network: they wait for each other, get the same answers as one after the other, and leave it alone."""
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -8,13 +9,14 @@ import numpy as np
 import pytest
 import torch
 
+from didact.attribution.base import ATTRIBUTIONS
 from didact.models.compose import compose
 from didact.models.eval_mode import evaluating
 from didact.models.exclusive import exclusive
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
 from didact.ops.paths import Line
-from didact.testing.tiny import TEXTS, tiny_model
+from didact.testing.tiny import TEXTS, keyword_predict, tiny_model
 from didact.types import Example, Target
 
 THREADS, CALLS = 8, 25
@@ -92,6 +94,62 @@ def test_many_threads_get_what_one_gets_and_leave_the_model_as_it_was() -> None:
                 np.testing.assert_allclose(values, others, rtol=1e-6, atol=1e-6)
     assert condition(network) == before
     assert {adapter.fingerprint() for adapter in adapters} == {alone.fingerprint()}
+
+
+METHODS = (
+    "attention",
+    "attention_x_gradient",
+    "decompx",
+    "gradient_norm",
+    "gradient_x_input",
+    "lrp",
+    "occlusion",
+    "random",
+)
+
+
+def test_threads_explain_by_mixed_methods_as_one_thread_does() -> None:
+    given = tiny_model("bert")
+    network = given[0]
+    methods = [ATTRIBUTIONS.get(name)() for name in METHODS]
+    pairs = [(method, text) for method in methods for text in TEXTS]
+    expected = [method.explain(load_model(given), [text])[0].scores for method, text in pairs]
+    network.train()
+    before, shared = condition(network), load_model(given)
+    together = threading.Barrier(THREADS)
+
+    def calls(thread: int) -> list[tuple[int, tuple[float, ...], str]]:
+        rng, made = np.random.default_rng(thread), []
+        together.wait()
+        for number in rng.integers(len(pairs), size=10):
+            method, text = pairs[number]
+            model = shared if number % 2 else load_model(given)
+            made.append((int(number), method.explain(model, [text])[0].scores, model.fingerprint()))
+        return made
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        results = [one for own in pool.map(calls, range(THREADS)) for one in own]
+    for number, scores, _ in results:
+        np.testing.assert_allclose(scores, expected[number], rtol=1e-5, atol=1e-6)
+    assert condition(network) == before
+    assert {fingerprint for _, _, fingerprint in results} == {shared.fingerprint()}
+
+
+def test_a_function_is_called_by_one_thread_at_a_time() -> None:
+    inside: list[int] = []
+    most: list[int] = []
+
+    def predict(texts: list[str]) -> np.ndarray:
+        inside.append(1)
+        time.sleep(0.001)
+        most.append(len(inside))
+        inside.pop()
+        return keyword_predict(texts)
+
+    models = [load_model(predict, labels=("negative", "positive")) for _ in range(THREADS)]
+    with ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(lambda model: [model.predict([Example(text)]) for text in TEXTS], models))
+    assert set(most) == {1}
 
 
 def test_a_tokenizer_used_by_two_adapters_keeps_its_settings_and_cuts_as_each_wants() -> None:

@@ -142,7 +142,7 @@ def test_ways_are_made_once_for_a_point_and_its_weight_and_then_forgotten() -> N
 @pytest.mark.parametrize(("first", "stop"), [(0, 4), (0, 3), (2, 4), (3, 4), (1, 2)])
 def test_one_more_point_follows(first: int, stop: int) -> None:
     line = Line(START, END, np.array([0.0, 0.5, 0.7]))
-    followed = Followed(line, END)
+    followed = Followed(line, END[None])
     assert len(followed) == 4
     torch.testing.assert_close(followed[first:stop], torch.cat([line[0:3], END[None]])[first:stop])
 

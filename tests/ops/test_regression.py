@@ -1,5 +1,7 @@
 """Closed-form least squares against normal equations, written out."""
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,7 +16,7 @@ def problem(rows: int, columns: int, seed: int) -> tuple[np.ndarray, np.ndarray,
 
 
 @settings(max_examples=50, deadline=None, derandomize=True)
-@given(st.integers(5, 40), st.integers(1, 8), st.sampled_from([0.01, 1.0, 30.0]), st.integers(0, 1000))
+@given(st.integers(5, 40), st.integers(1, 60), st.sampled_from([0.01, 1.0, 30.0]), st.integers(0, 1000))
 def test_ridge_solves_the_normal_equations(rows: int, columns: int, alpha: float, seed: int) -> None:
     x, y, w = problem(rows, columns, seed)
     coefficients, intercept, fit = weighted_ridge(x, y, w, alpha)
@@ -76,3 +78,26 @@ def test_a_column_that_never_changes_gets_nothing_even_without_penalty() -> None
     coefficients, _, _ = weighted_ridge(x, y, w, 0.0)
     assert np.isfinite(coefficients).all()
     assert coefficients[1] == pytest.approx(0.0, abs=1e-10)
+
+
+def test_without_penalty_more_columns_than_rows_get_the_shortest_solution() -> None:
+    x, y, w = problem(12, 40, 4)
+    coefficients, intercept, fit = weighted_ridge(x, y, w, 0.0)
+    centred = (x - np.average(x, axis=0, weights=w)) * np.sqrt(w)[:, None]
+    shortest = np.linalg.pinv(centred, rcond=1e-10) @ ((y - np.average(y, weights=w)) * np.sqrt(w))
+    np.testing.assert_allclose(coefficients, shortest, atol=1e-8)
+    assert fit == pytest.approx(1.0)
+    assert intercept == pytest.approx(np.average(y - x @ coefficients, weights=w))
+
+
+def test_time_grows_with_the_columns_and_not_with_their_cube() -> None:
+    def seconds(columns: int) -> float:
+        x, y, w = problem(100, columns, 5)
+        times = []
+        for _ in range(3):
+            start = time.perf_counter()
+            weighted_ridge(x, y, w, 1.0)
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    assert seconds(8000) < 40 * seconds(1000)  # eight times as many; the cube would be 512 times

@@ -8,6 +8,7 @@ from captum.attr import LayerIntegratedGradients
 from torch import Tensor
 
 from didact.attribution.integrated_gradients import IntegratedGradients
+from didact.meter import metered
 from didact.models.network import NetworkModel
 from didact.testing.tiny import TEXTS
 from tests.reference.plain import TEXT, encoded, per_unit, read, special, text_model, value, word_vectors
@@ -20,6 +21,11 @@ def baseline_ids(model: NetworkModel, text: str, token_id: int | None) -> Tensor
     """The text with every token but the special ones replaced."""
     ids = encoded(model, text)["input_ids"]
     return torch.where(special(model, text), ids, torch.tensor(token_id))
+
+
+def fixed(steps: int, **settings: object) -> IntegratedGradients:
+    """With just so many steps, however much they miss."""
+    return IntegratedGradients(steps=steps, max_steps=steps, **settings)  # type: ignore[arg-type]
 
 
 def captum_scores(model: NetworkModel, text: str, baseline: Tensor, rule: str, steps: int, scale: str) -> Tensor:
@@ -45,8 +51,8 @@ def test_equals_captum_on_the_same_path(architecture: str, rule: str, scale: str
     model = text_model(architecture)
     baseline = word_vectors(model, baseline_ids(model, TEXT, model.tokenizer.mask_token_id))
     theirs = captum_scores(model, TEXT, baseline, rule, 7, scale)
-    (words,) = IntegratedGradients(steps=7, rule=rule, scale=scale).explain(model, [TEXT])
-    (tokens,) = IntegratedGradients(steps=7, rule=rule, scale=scale, level="token").explain(model, [TEXT])
+    (words,) = fixed(7, rule=rule, scale=scale).explain(model, [TEXT])
+    (tokens,) = fixed(7, rule=rule, scale=scale, level="token").explain(model, [TEXT])
     np.testing.assert_allclose(words.array, per_unit(words.units, theirs), atol=1e-4)
     np.testing.assert_allclose(tokens.array, theirs[~special(model, TEXT)].numpy(), atol=1e-4)
     assert any(len(positions) > 1 for positions in words.units.positions)
@@ -64,7 +70,7 @@ def test_equals_captums_layer_version_that_starts_from_token_ids(architecture: s
     )
     masked = baseline_ids(model, TEXT, model.tokenizer.mask_token_id)
     theirs = layer.attribute(ids, masked, target=1, n_steps=9)[0].sum(-1)
-    (found,) = IntegratedGradients(steps=9).explain(model, [TEXT], ["positive"])
+    (found,) = fixed(9).explain(model, [TEXT], ["positive"])
     np.testing.assert_allclose(found.array, per_unit(found.units, theirs.detach()), atol=1e-4)
 
 
@@ -81,15 +87,15 @@ def test_other_baselines_equal_captum_too(architecture: str, baseline: str) -> N
     if baseline == "zero":
         vectors[0, ~special(model, TEXT)] = 0
     theirs = captum_scores(model, TEXT, vectors, "gauss_legendre", 5, "logit")
-    (found,) = IntegratedGradients(steps=5, baseline=baseline).explain(model, [TEXT])
+    (found,) = fixed(5, baseline=baseline).explain(model, [TEXT])
     np.testing.assert_allclose(found.array, per_unit(found.units, theirs), atol=1e-4)
 
 
 def test_a_model_without_mask_token_starts_from_the_pad_embedding() -> None:
     model = text_model("gpt2")
-    (default,) = IntegratedGradients(steps=5).explain(model, [TEXTS[0]])
-    (pad,) = IntegratedGradients(steps=5, baseline="pad").explain(model, [TEXTS[0]])
-    (zero,) = IntegratedGradients(steps=5, baseline="zero").explain(model, [TEXTS[0]])
+    (default,) = fixed(5).explain(model, [TEXTS[0]])
+    (pad,) = fixed(5, baseline="pad").explain(model, [TEXTS[0]])
+    (zero,) = fixed(5, baseline="zero").explain(model, [TEXTS[0]])
     assert default.scores == pad.scores
     assert np.abs(default.array - zero.array).max() > 1e-3
 
@@ -100,7 +106,7 @@ def test_scores_come_nearer_to_the_difference_as_steps_grow(architecture: str, r
     model = text_model(architecture)
     gaps = []
     for steps in (4, 64, 1024):
-        found = IntegratedGradients(steps=steps, rule=rule).explain(model, list(TEXTS[:2]))
+        found = fixed(steps, rule=rule).explain(model, list(TEXTS[:2]))
         gaps.append(max(abs(e.details["completeness_gap"]) for e in found))
     assert gaps[0] > gaps[1] > gaps[2] - 1e-5  # single precision ends there
     assert gaps[2] < 0.01
@@ -110,7 +116,7 @@ def test_scores_come_nearer_to_the_difference_as_steps_grow(architecture: str, r
 @pytest.mark.parametrize("baseline", ["mask", "zero"])
 def test_the_recorded_gap_is_the_sum_minus_the_difference(baseline: str, scale: str) -> None:
     model = text_model("bert")
-    (found,) = IntegratedGradients(steps=3, baseline=baseline, scale=scale).explain(model, [TEXT])
+    (found,) = fixed(3, baseline=baseline, scale=scale).explain(model, [TEXT])
     inputs = encoded(model, TEXT)
     full = value(model, found.target.index, scale, **inputs)
     ids = inputs.pop("input_ids")
@@ -138,8 +144,8 @@ def test_the_norm_of_each_tokens_parts_equals_captum(baseline: str, steps: int) 
         return model.network(inputs_embeds=given, **rest).logits[:, 1]
 
     theirs = CaptumIntegratedGradients(forward).attribute(vectors, start, n_steps=steps)[0]
-    (found,) = IntegratedGradients(steps=steps, baseline=baseline, aggregate="norm").explain(model, [TEXT], [1])
-    (summed,) = IntegratedGradients(steps=steps, baseline=baseline).explain(model, [TEXT], [1])
+    (found,) = fixed(steps, baseline=baseline, aggregate="norm").explain(model, [TEXT], [1])
+    (summed,) = fixed(steps, baseline=baseline).explain(model, [TEXT], [1])
     np.testing.assert_allclose(found.array, per_unit(found.units, theirs.norm(dim=-1)), atol=1e-4)
     np.testing.assert_allclose(summed.array, per_unit(found.units, theirs.sum(-1)), atol=1e-4)
     assert summed.signed
@@ -149,5 +155,46 @@ def test_the_norm_of_each_tokens_parts_equals_captum(baseline: str, steps: int) 
 
 def test_the_ends_of_the_line_are_not_differentiated() -> None:
     model = text_model("bert")
-    (found,) = IntegratedGradients(steps=10).explain(model, [TEXT])
+    (found,) = fixed(10).explain(model, [TEXT])
     assert (found.cost.forwards, found.cost.backwards) == (13, 10)
+
+
+def test_steps_are_doubled_for_the_texts_that_miss_much() -> None:
+    model = text_model("bert")
+    texts = list(TEXTS)
+    method = IntegratedGradients(steps=3, baseline="zero")
+    with metered() as meter:
+        found = method.explain(model, texts)
+    plain = fixed(3, baseline="zero").explain(model, texts)
+    raised = 0
+    for one, few in zip(found, plain, strict=True):
+        difference = model.predict([one.example])[0].value(one.target) - one.details["base_value"]
+        allowed = max(0.05 * abs(difference), 1e-3 * (1 + abs(difference)))
+        if abs(few.details["completeness_gap"]) <= allowed:
+            assert one.scores == few.scores
+            assert "steps" not in one.details
+            assert (one.cost.forwards, one.cost.backwards) == (6, 3)
+        else:
+            raised += 1
+            steps = int(one.details["steps"])
+            spent = [3 * 2**power for power in range(10) if 3 * 2**power <= steps]
+            assert spent[-1] == steps
+            assert (one.cost.forwards, one.cost.backwards) == (sum(spent) + 2 * len(spent) + 1, sum(spent))
+            assert few.warnings
+            np.testing.assert_allclose(
+                one.array, fixed(steps, baseline="zero").explain(model, [one.example])[0].array, atol=1e-4
+            )
+        assert abs(one.details["completeness_gap"]) <= allowed
+        assert one.warnings == ()
+    assert raised > 0
+    assert sum(one.cost.forwards for one in found) == meter.forwards
+    assert sum(one.cost.backwards for one in found) == meter.backwards
+
+
+def test_what_the_most_steps_still_miss_is_a_warning() -> None:
+    model = text_model("bert")
+    found = IntegratedGradients(steps=1, max_steps=1, baseline="zero").explain(model, list(TEXTS))
+    warned = [one for one in found if one.warnings]
+    assert warned
+    for one in warned:
+        assert "missed): 1 steps are too few; raise max_steps, or use another baseline" in one.warnings[0]

@@ -21,7 +21,8 @@ NASTY = {
     "space": "\n first line\n\n\tsecond  line\twith tabs ",
     "rtl": "פילם נהדר and more",
     "control": "bell \x07 escape \x1b[31mred\x1b[0m null \x00 c1 \x9b31m",
-    "surrogate": "broken \ud800 half",
+    "noncharacter": "broken \ufffe half \u202e turned",
+    "markup": "[/] [bold]loud[/bold] [link=https://example.org]live[/link] :smile:",
 }
 
 

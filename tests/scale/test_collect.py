@@ -19,6 +19,7 @@ from didact.experiments.engine.steps import RunOptions
 from didact.experiments.grading.job import GradingJob
 from didact.experiments.grading.prepare import prepare
 from didact.experiments.grading.recipe import GradingRecipe
+from didact.meter import metered
 from didact.models.load import load_model
 from didact.progress import listening
 from didact.protocols import ExampleLike, Model, TargetLike
@@ -49,13 +50,13 @@ class Watched(Occlusion):
     """Occlusion that says what it is asked, and can break down."""
 
     asked: ClassVar[list[str]] = []
-    broken_at: ClassVar[str] = ""
+    broken_at: ClassVar[list[str]] = []
 
     def explain(
         self, model: Model, examples: Sequence[ExampleLike], targets: Sequence[TargetLike] | None = None
     ) -> list[Explanation]:
         texts = [Example.of(example).text for example in examples]
-        if self.broken_at in texts:
+        if set(self.broken_at) & set(texts):
             raise KeyboardInterrupt
         self.asked.extend(texts)
         return super().explain(model, examples, targets)
@@ -86,11 +87,12 @@ def test_equal_texts_are_explained_once_and_stay_themselves(model: Model, parts:
 def test_after_a_kill_only_the_rest_is_made(
     model: Model, parts: Parts, teacher: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Watched, "broken_at", TEXTS[4])
+    monkeypatch.setattr(Watched, "broken_at", [])
+    Watched.broken_at.append(TEXTS[4])
     with pytest.raises(KeyboardInterrupt):
         collect(model, TEXTS, teacher, parts, chunk=2)
     assert teacher.asked == TEXTS[:4]
-    monkeypatch.setattr(Watched, "broken_at", "")
+    Watched.broken_at.clear()
     assert len(collect(model, TEXTS, teacher, parts, chunk=2)) == 6
     assert teacher.asked == TEXTS
 
@@ -126,13 +128,20 @@ def test_any_explainer_teaches(model: Model, parts: Parts) -> None:
     assert collect(model, ["a dull plot"], Lengths(), parts)[0].scores == (1.0, 4.0, 4.0)
 
 
-def test_an_experiments_parts_are_found(model: Model, parts: Parts, tmp_path: Path, teacher: Watched) -> None:
+def test_an_experiments_parts_are_found(model: Model, parts: Parts, tmp_path: Path) -> None:
     recipe = {"name": "x", "model": {}, "data": {}, "chunk": 3, "metrics": ["comprehensiveness"], "nulls": []}
     data = load_data(TEXTS)
     prepared = prepare(GradingRecipe.from_dict(recipe, "test"), model=model, data=data, explainers={"o": Occlusion()})
     run_job(GradingJob(prepared, RunOptions(tmp_path / "run", parts.root)))
-    collect(model, data.examples, teacher, parts, chunk=3)
-    assert teacher.asked == []
+    with metered() as meter:
+        collect(model, data.examples, Occlusion(), parts, chunk=3)
+    assert meter.forwards == 0
+
+
+def test_an_edited_copy_of_a_method_does_not_get_its_parts(model: Model, parts: Parts, teacher: Watched) -> None:
+    collect(model, TEXTS, Occlusion(), parts)
+    collect(model, TEXTS, teacher, parts)
+    assert teacher.asked == TEXTS
 
 
 def test_progress_is_told(model: Model, parts: Parts) -> None:

@@ -47,8 +47,9 @@ def any_explanation(draw: st.DrawFn) -> Explanation:
         example, draw(st.sampled_from(("word", "token"))), where, positions, *draw(st.tuples(*[st.floats(0, 1)] * 2))
     )
     classes = draw(st.integers(1, 3))
-    outputs = draw(st.tuples(*[st.floats()] * classes))
-    probabilities = draw(st.just(()) | st.tuples(*[st.floats()] * classes))
+    outputs = draw(st.tuples(*[FINITE] * classes))
+    shares = draw(st.just(()) | st.tuples(*[st.floats(0.01, 1)] * classes))
+    probabilities = tuple(share / sum(shares) for share in shares)
     return Explanation(
         method=draw(TEXT),
         units=units,
@@ -57,7 +58,7 @@ def any_explanation(draw: st.DrawFn) -> Explanation:
         prediction=Prediction(draw(st.tuples(*[TEXT] * classes)), outputs, probabilities),
         parameters=draw(st.dictionaries(TEXT, JSON, max_size=3)),
         signed=draw(st.booleans()),
-        cost=Cost(draw(COUNT), draw(COUNT), draw(st.none() | COUNT), draw(st.none() | st.floats())),
+        cost=Cost(draw(COUNT), draw(COUNT), draw(st.none() | COUNT), draw(st.none() | st.floats(0, 1e9))),
         details=draw(st.dictionaries(TEXT, st.floats(), max_size=3)),
         model=draw(st.dictionaries(TEXT, TEXT, max_size=2)),
         versions=draw(st.dictionaries(TEXT, TEXT, max_size=2)),
@@ -157,3 +158,36 @@ def test_errors_say_what_was_given(tmp_path: Path) -> None:
         explanations.from_table(broken)
     with pytest.raises(FormatError, match="column 'method' takes"):
         explanations.to_table([a_good_film("\udfff")])
+
+
+@pytest.mark.parametrize(
+    ("column", "cell"),
+    [
+        ("probabilities", [0.2, 7.0]),
+        ("outputs", [float("inf"), 1.0]),
+        ("truncated", 7.0),
+        ("span_start", [0, -2, 7]),
+        ("span_end", [1, 6, 99]),
+        ("span_field", [0, 0, 3]),
+        ("span_end", [1, 6]),
+        ("scale", "odds"),
+        ("target_index", -1),
+        ("forwards", -1),
+        ("seconds", float("nan")),
+        ("parameters", '{"samples": [1]}'),
+        ("parameters", "[" * 10_000),
+        ("model", "3"),
+        ("label", "\u00b2"),
+        ("label", "1" * 5_000),
+        ("extract", '{"a": 1}'),
+        ("extract", "[0.5, 1]"),
+    ],
+)
+def test_what_no_explanation_can_hold_is_refused_with_its_row(column: str, cell: object) -> None:
+    table = explanations.to_table([a_good_film(), a_good_film()])
+    kind = table.schema.field(column).type
+    values = table.column(column).to_pylist()
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    broken = table.set_column(table.column_names.index(column), column, pa.array([values[0], cell], kind))
+    with pytest.raises(FormatError, match="explanation 1: "):
+        explanations.from_table(broken)

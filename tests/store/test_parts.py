@@ -1,5 +1,6 @@
 """The store of parts: whole or not at all, also when killed, and however many write."""
 
+import errno
 import hashlib
 import os
 import random
@@ -76,7 +77,50 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(pa.ArrowException):
         parts.write(key(1), unwritable)
     assert not parts.has(key(1))
-    assert list((tmp_path / "unfinished").iterdir()) == []
+    assert list(tmp_path.rglob("*.tmp")) == []
+
+
+def test_a_full_disk_leaves_the_old_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = Parts(tmp_path)
+    parts.write(key(1), pa.table({"a": [1]}))
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError, match=r"cannot write .*: No space left on device"):
+        parts.write(key(1), pa.table({"a": [2]}))
+    assert parts.read(key(1)).column("a").to_pylist() == [1]
+    assert list(tmp_path.rglob("*.tmp")) == []
+
+
+def test_a_part_under_another_key_is_refused(tmp_path: Path) -> None:
+    parts = Parts(tmp_path)
+    for number in (1, 2):
+        parts.write(key(number), pa.table({"a": [number]}))
+    one, two = (tmp_path / key(number)[:2] / f"{key(number)}.parquet" for number in (1, 2))
+    two.write_bytes(one.read_bytes())
+    with pytest.raises(FormatError, match=f"{key(2)}.parquet holds the result {key(1)} instead of {key(2)}; delete it"):
+        parts.read(key(2))
+    assert parts.read(key(1)).schema.metadata is None
+
+
+def test_every_flipped_bit_of_a_part_is_refused(tmp_path: Path) -> None:
+    """Also in Parquet's own metadata, which pages' checksums do not cover."""
+    parts = Parts(tmp_path)
+    table = pa.table({"a": [1.5, 2.5], "b": ["x", None]}).replace_schema_metadata({"facts": '{"peak": 12}'})
+    parts.write(key(1), table)
+    path = next(tmp_path.glob("??/*.parquet"))
+    whole = path.read_bytes()
+    for bit in range(0, 8 * len(whole), 5):
+        harmed = bytearray(whole)
+        harmed[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(harmed)
+        try:
+            read = parts.read(key(1))
+        except FormatError:
+            continue
+        assert read.equals(table, check_metadata=True)
 
 
 def test_many_writers_of_the_same_keys_do_no_harm(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """A learned explainer: what it costs, whom it explains, and that saving changes nothing."""
 
+import dataclasses
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from didact.checksums import sealed
 from didact.errors import FormatError, InputError, MismatchError, ModelError, ParameterError
 from didact.meter import metered
 from didact.models.load import load_model
@@ -219,7 +222,7 @@ def test_the_readme_tells_model_reference_scores_and_how_to_load(model: Model, t
     text = (tmp_path / "README.md").read_text("utf-8")
     assert text.startswith("---\nlibrary_name: didact\n")
     for piece in (
-        f"fingerprint `{model.fingerprint()}`",
+        f"fingerprint {model.fingerprint()}",
         "| reference | lime (samples=1000) |",
         "| training texts | four \\| texts |",
         "| rank correlation | 0.8765 |",
@@ -229,11 +232,27 @@ def test_the_readme_tells_model_reference_scores_and_how_to_load(model: Model, t
         assert piece in text
 
 
-def edit_config(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+def test_nothing_in_the_readme_acts(model: Model, tmp_path: Path) -> None:
+    explainer = made(model)
+    hostile = '<script>alert("x")</script>\n# `a` [b](https://example.org)\n---'
+    explainer.about = dataclasses.replace(
+        explainer.about, model=hostile, labels=(hostile, "b"), data=hostile, reference=hostile, scores={hostile: 1.0}
+    )
+    explainer.save_pretrained(tmp_path, place='x"); import os\n```\n<script>')
+    text = (tmp_path / "README.md").read_text("utf-8")
+    assert not re.search(r"(?<!\\)<script", text.partition("## Use it")[0])
+    assert "](https" not in text.replace("\\](https", "")
+    assert text.count("```") == 2 + text.count("\\n```")
+    assert len(re.findall("^---$", text, re.MULTILINE)) == 2
+
+
+def edit_config(change: Callable[[dict[str, Any]], object], *, honest: bool = True) -> Callable[[Path], None]:
+    """Change the configuration, and put its checksum right where the change is ``honest``."""
+
     def edit(folder: Path) -> None:
         config = json.loads((folder / "config.json").read_text("utf-8"))
         change(config)
-        (folder / "config.json").write_text(json.dumps(config), "utf-8")
+        (folder / "config.json").write_text(json.dumps(sealed(config) if honest else config), "utf-8")
 
     return edit
 
@@ -264,7 +283,10 @@ def other_weights(folder: Path) -> None:
         (lambda folder: (folder / "config.json").write_text("{}", "utf-8"), "does not describe a learned explainer"),
         (flip, "model.safetensors is not the file that was saved"),
         (other_weights, "model.safetensors.* its hash is not recorded"),
-        (edit_config(lambda config: config.update(didact_explainer=3)), "of format 3, and this .* reads 1 and 2"),
+        (edit_config(lambda config: config.update(didact_explainer=4)), "of format 4, and this .* reads 1 to 3"),
+        (edit_config(lambda config: config.update(level="token"), honest=False), "its checksum differs; copy"),
+        (edit_config(lambda config: config.pop("checksum"), honest=False), "has no checksum"),
+        (edit_config(lambda config: config["files"].update({"../x": ""})), "names a file outside of itself"),
         (edit_config(lambda config: config.pop("signal")), "lacks something.*signal"),
         (edit_config(lambda config: config["signal"]["settings"].update(colour=1)), "too much.*colour"),
         (edit_config(lambda config: config["shape"]["settings"].update(width=32)), "does not fit config.json"),
@@ -275,6 +297,32 @@ def test_a_harmed_folder_is_refused(model: Model, harm: Callable[[Path], None], 
     harm(tmp_path)
     with pytest.raises(FormatError, match=message):
         LearnedExplainer.from_pretrained(tmp_path)
+
+
+def test_every_flipped_bit_is_refused(model: Model, tmp_path: Path) -> None:
+    """In weights, vocabulary and configuration."""
+    made(model).save_pretrained(tmp_path)
+    rng = np.random.default_rng(17)
+    for name in ("config.json", "model.safetensors", "vocabulary.json"):
+        path = tmp_path / name
+        whole = path.read_bytes()
+        for bit in rng.integers(8 * len(whole), size=20).tolist():
+            harmed = bytearray(whole)
+            harmed[bit // 8] ^= 1 << bit % 8
+            path.write_bytes(harmed)
+            if name == "config.json" and json.loads(whole) == _read(harmed):
+                continue  # 1e-05 became 1E-05
+            with pytest.raises(FormatError, match=re.escape(name)):
+                LearnedExplainer.from_pretrained(tmp_path)
+        path.write_bytes(whole)
+    LearnedExplainer.from_pretrained(tmp_path)
+
+
+def _read(data: bytes) -> object:
+    try:
+        return json.loads(data)
+    except ValueError:
+        return None
 
 
 def test_the_hub_gets_the_folder_and_gives_it_back(
@@ -331,6 +379,6 @@ def test_a_folder_of_the_first_format_is_read(tmp_path: Path) -> None:
     assert "disagreement and error, spearman" in explainer.about.scores
     explainer.save_pretrained(tmp_path)
     text = (tmp_path / "config.json").read_text("utf-8")
-    assert json.loads(text)["didact_explainer"] == 2
+    assert json.loads(text)["didact_explainer"] == 3
     assert "teacher" not in text
     assert LearnedExplainer.from_pretrained(tmp_path).parameters == explainer.parameters

@@ -381,6 +381,22 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
         fit(Lookup(), LOSS, TrainingSamples(TRAIN, VALIDATION), config, folder=tmp_path)
 
 
+def test_every_flipped_bit_of_a_checkpoint_is_refused(tmp_path: Path) -> None:
+    """Head and tensors, of a run that is half way: a resumed training must never go on from other numbers."""
+    config = dataclasses.replace(QUICK, epochs=1)
+    fit(Lookup(), LOSS, TrainingSamples(TRAIN, VALIDATION), config, folder=tmp_path)
+    path = tmp_path / "run-0.safetensors"
+    whole, rng = path.read_bytes(), np.random.default_rng(17)
+    for bit in rng.integers(8 * len(whole), size=60).tolist():
+        harmed = bytearray(whole)
+        harmed[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(harmed)
+        with pytest.raises(FormatError, match=r"run-0\.safetensors .* delete it to train from the beginning"):
+            fit(Lookup(), LOSS, TrainingSamples(TRAIN, VALIDATION), config, folder=tmp_path)
+    path.write_bytes(whole)
+    fit(Lookup(), LOSS, TrainingSamples(TRAIN, VALIDATION), config, folder=tmp_path)
+
+
 def test_targets_that_are_no_numbers_are_named() -> None:
     bad = [*TRAIN[:7], Sample(TRAIN[7].item, TRAIN[7].targets * np.nan), *TRAIN[8:]]
     with pytest.raises(InputError, match=r"epoch 1, step \d+, training sample 7 .* targets hold NaN"):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from didact.data.corpus import generate
-from didact.errors import InputError
+from didact.errors import FormatError, InputError
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
 from didact.testing.tiny import tiny_model
@@ -48,6 +48,22 @@ def test_masked_texts_become_neutral_and_whole_ones_keep_their_label(encoder: Pa
     assert [one.label for one in model.predict(TEXTS)] == [example.label for example in TEXTS]
     assert isinstance(model, NetworkModel)
     assert all(neutral_share(model, model.units(TEXTS)))
+
+
+def test_a_flipped_bit_of_a_saved_classifier_is_refused(encoder: Path, tmp_path: Path) -> None:
+    train_neutral(encoder, TEXTS, tmp_path, config=NeutralConfig(epochs=1, frozen=True, device="cpu"))
+    path = tmp_path / "model.safetensors"
+    harmed = bytearray(path.read_bytes())
+    harmed[-100] ^= 1
+    path.write_bytes(harmed)
+    with pytest.raises(FormatError, match=r"model\.safetensors is not the file that was saved.*delete checksums\.json"):
+        load_model(str(tmp_path), device="cpu")
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_training(encoder: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"cannot write .*file"):
+        train_neutral(encoder, [], tmp_path / "file" / "made")
 
 
 def test_a_frozen_encoder_stays_as_it_was_and_the_seed_decides_the_rest(encoder: Path, tmp_path: Path) -> None:

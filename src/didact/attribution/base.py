@@ -37,7 +37,8 @@ class Outcome:
         details: further numbers worth keeping.
         errors: a standard error per unit where the method estimates them; empty where not.
         warnings: sentences about these scores that their reader must know.
-        forwards: evaluations this took where the declared cost is only a bound, the plain prediction included.
+        forwards: evaluations this took where it may not be the declared number, the plain prediction included.
+        backwards: gradients this took where it may not be the declared number.
     """
 
     scores: Floats
@@ -46,6 +47,7 @@ class Outcome:
     errors: Sequence[float] | Floats = ()
     warnings: tuple[str, ...] = ()
     forwards: int | None = None
+    backwards: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +142,11 @@ class Attribution(Configured, ABC):
     def _costs(self, units: Sequence[Units], outcomes: Sequence[Outcome], meter: Meter) -> list[Cost]:
         """Declared counts; what was measured for the whole call is shared out in proportion to them."""
         declared = [
-            cost if outcome.forwards is None else dataclasses.replace(cost, forwards=outcome.forwards)
+            dataclasses.replace(
+                cost,
+                forwards=cost.forwards if outcome.forwards is None else outcome.forwards,
+                backwards=cost.backwards if outcome.backwards is None else outcome.backwards,
+            )
             for cost, outcome in zip(map(self.cost, units), outcomes, strict=True)
         ]
         total = sum(cost.forwards for cost in declared)

@@ -57,7 +57,7 @@ class GradientShap(Attribution):
         """Differentiate at the random points; the text itself, evaluated last, gives the check."""
         ends, starts = model.embed(units), model.embed(units, absent=self.baseline)
         ways = [self._ways(*parts) for parts in zip(units, starts, ends, strict=True)]
-        points = [Followed(way, end) for way, end in zip(ways, ends, strict=True)]
+        points = [Followed(way, end[None]) for way, end in zip(ways, ends, strict=True)]
         gradients = model.gradients(units, targets, points, [way.ways for way in ways])
         return [
             Outcome(sum_to_units(unit, total.sum(-1) / self.samples), float(values[-1]))

@@ -68,6 +68,14 @@ class KernelShap(Attribution):
         """The plain prediction, full, empty and the coalitions."""
         return Cost(forwards=2 * shapley_pair_count(len(units), self.evaluations) + 3)
 
+    def fitting(self, units: Units) -> float:
+        """Inverting a matrix of all pairs, and what leads to it; with "linear", a decomposition of the design."""
+        columns = len(units)
+        rows = shapley_pair_count(columns, self.evaluations)
+        if self.fit == "linear":
+            return 20.0 * rows * columns**2
+        return 4.0 * rows**3 + 3.0 * rows**2 * columns + 1500.0 * rows * columns
+
     def _job(self, units: Units) -> Pairs:
         n = len(units)
         pairs = shapley_pairs(n, shapley_pair_count(n, self.evaluations), generator(self.seed, units.example))

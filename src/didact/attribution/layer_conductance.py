@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from didact.attribution._completeness import missed_warning, misses
 from didact.attribution.base import Attribution, Outcome, at_least, register
 from didact.ops.paths import Line
 from didact.ops.units import sum_to_units
@@ -38,9 +39,9 @@ class LayerConductance(Attribution):
     ``integrated_gradients`` measures what enters at a token, this what passes through its position once tokens have
     exchanged information; they agree before the first layer. All positions together pass on target(text) -
     target(baseline); special tokens have states of their own, and their part, which no unit gets, is kept in
-    ``details`` as ``specials``. ``completeness_gap`` is what the steps miss: much from a zero embedding in models that
-    normalise embeddings without positions (Llama, ModernBERT), for which it is a singular point. After the last layer
-    of a classifier that reads one position, everything stands there.
+    ``details`` as ``specials``. ``completeness_gap`` is what the steps miss, with a warning where it is over 5 %: much
+    from a zero embedding in models that normalise embeddings without positions (Llama, ModernBERT), for which it is a
+    singular point. After the last layer of a classifier that reads one position, everything stands there.
 
     Args:
         steps: pieces of the line.
@@ -75,7 +76,10 @@ class LayerConductance(Attribution):
             base, full, total = float(values[0]), float(values[-1]), float(flow.passed.sum())
             gap = total - (full - base)
             details = {"base_value": base, "specials": total - float(scores.sum()), "completeness_gap": gap}
-            outcomes.append(Outcome(scores, full, details))
+            missed = misses(model, gap, full - base)
+            cure = f"{self.steps} steps are too few; raise steps, or use another baseline"
+            warnings = (missed_warning(self.card.name, gap, full - base, cure),) if missed else ()
+            outcomes.append(Outcome(scores, full, details, warnings=warnings))
         return outcomes
 
     def cost(self, units: Units) -> Cost:

@@ -14,6 +14,9 @@ from didact.ops.regression import weighted_ridge
 from didact.protocols import Model
 from didact.types import Card, Cost, Floats, Keep, Target, Units
 
+DRAWING = 1500.0
+"""Multiplications in the time that one entry of a mask takes to be drawn, sorted, centred and weighted."""
+
 
 @register(
     Card(
@@ -69,6 +72,12 @@ class Lime(Attribution):
     def cost(self, units: Units) -> Cost:
         """The plain prediction and the samples."""
         return Cost(forwards=self._count(units) + 1)
+
+    def fitting(self, units: Units) -> float:
+        """Drawing variants, and solving a system as large as there are variants or units, whichever are fewer."""
+        rows, columns = self._count(units), len(units)
+        few, many = min(rows, columns), max(rows, columns)
+        return DRAWING * rows * columns + few**2 * many + few**3
 
     def _count(self, units: Units) -> int:
         return 2 * len(units) if self.samples == "2n" else self.samples

@@ -12,9 +12,12 @@ from didact.attribution.base import Attribution, Outcome, at_least, generator, r
 from didact.ops.coalitions import shapley_pairs
 from didact.ops.masking import unique_rows
 from didact.ops.orders import Ints, balanced_orders, order_likeness, prefixes
-from didact.ops.shapley import ShapleyEstimate, exact_fit, mean_contributions
+from didact.ops.shapley import ShapleyEstimate, exact_fit, few_draw_errors, mean_contributions
 from didact.protocols import Model
 from didact.types import Card, Cost, Floats, Target, Units
+
+FEWEST = 3
+"""Orders from which standard errors are given; two say too little about their spread."""
 
 
 @register(
@@ -40,12 +43,14 @@ class ShapleySampling(Attribution):
     nothing. When all 2^n coalitions fit into the budget they are evaluated instead, and the values are exact.
     ``kernel_shap`` needs fewer evaluations for the same precision.
 
-    The standard errors are the spread of the orders, corrected for the dependence that balance and sharing cause. On
-    texts of 12 to 20 words they were 0.94 to 1.11 times the true errors (root mean squares).
+    The standard errors come from the spread of the orders, corrected for the dependence that balance and sharing
+    cause, and widened for their small number; fewer than three orders give none. In simulations on exact games of 6 to
+    14 units, score +- 1.96 errors covers the Shapley value in 92 to 100 % of cases at any budget; where the target is
+    pure noise, balance does not help as assumed, and it covers 77 % at the least.
 
     Args:
         evaluations: the most coalitions evaluated besides the full and the empty one; an order and its reverse, 2n - 2
-            coalitions, are always taken, and two orders are needed for standard errors.
+            coalitions, are always taken, and three orders are needed for standard errors.
         tolerance: stop early once the largest standard error of a unit, on the explained scale, is this small.
             Evaluations then go in rounds, and the declared cost is the most it can take.
         absence: how an absent unit is shown; the model's default when not given.
@@ -100,12 +105,12 @@ class _Orders(Estimation):
         """Average the contributions of the pairs whose coalitions are all known."""
         pairs = int((self.known <= len(values)).sum())
         averaged = mean_contributions(self.orders[:pairs], values[self.place[:pairs]], empty, full)
-        return averaged._replace(errors=averaged.errors * self._correction(pairs))
+        if pairs < FEWEST:
+            return averaged._replace(errors=np.zeros(0))
+        return averaged._replace(errors=few_draw_errors(averaged.errors * self._correction(pairs), pairs))
 
     def _correction(self, pairs: int) -> float:
         """What the spread of the pairs has to be multiplied by because orders of one group depend on each other."""
-        if pairs == 1:
-            return 1.0
         whole, rest = divmod(pairs, len(self.likeness))
         inside = whole * _off_diagonal(self.likeness) + _off_diagonal(self.likeness[:rest, :rest])
         error = 1 + inside / pairs  # over that of independent orders

@@ -61,7 +61,7 @@ class SmoothGrad(Attribution):
     def attribute(self, model: Differentiable, units: Sequence[Units], targets: Sequence[Target]) -> list[Outcome]:
         """Differentiate at the noisy copies; the text itself, evaluated last, gives the check."""
         vectors = model.embed(units)
-        points = [Followed(self.copies(unit, own), own) for unit, own in zip(units, vectors, strict=True)]
+        points = [Followed(self.copies(unit, own), own[None]) for unit, own in zip(units, vectors, strict=True)]
         gradients = model.gradients(units, targets, points, [np.full(self.samples, 1 / self.samples)] * len(units))
         return [
             Outcome(sum_to_units(unit, self._aggregate(gradient, own)), float(values[-1]))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import gc
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
 from didact.cli import compare, convert, demo, evaluate, explain, listing, report, reproduce, run, simulate, train
-from didact.errors import DidactError
+from didact.cli.failures import exit_code
+from didact.cli.options import CommandParser, reading_limits
+from didact.cli.printing import open_streams, shown_warnings
 
 COMMANDS = (explain, compare, evaluate, simulate, train, run, report, reproduce, convert, listing, demo)
 EPILOG = """examples:
@@ -24,24 +27,22 @@ EPILOG = """examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; user errors end with one line and exit code 2."""
-    options = parser().parse_args(arguments)
-    gc.set_threshold(200_000)  # a tenth of the start is the collector walking through half-imported libraries
+    """Run a command: 0 when all went well, 2 after one line on a user's mistake, 1 with a report file on a defect."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    command = shlex.join(["didact", *given])
+    options = None
+    open_streams()
     try:
-        options.run(options)
-    except DidactError as problem:
-        print(f"didact: error: {' '.join(str(problem).split())}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("didact: stopped", file=sys.stderr)
-        return 130
-    except BrokenPipeError:  # the reader (head, less) went away
-        sys.stderr.close()
-        return 0
+        options = parser().parse_args(given, argparse.Namespace(command=command))
+        gc.set_threshold(200_000)  # a tenth of the start is the collector walking through half-imported libraries
+        with reading_limits(options), shown_warnings():
+            options.run(options)
+    except (Exception, KeyboardInterrupt) as problem:
+        return exit_code(problem, options, command)
     return 0
 
 
-class _Command(argparse.ArgumentParser):
+class _Command(CommandParser):
     """A command whose options are added when it is the one that was given, so that the others cost nothing."""
 
     add_arguments: Callable[[argparse.ArgumentParser], None] | None = None
@@ -56,7 +57,7 @@ class _Command(argparse.ArgumentParser):
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    whole = argparse.ArgumentParser(
+    whole = CommandParser(
         prog="didact",
         description="Explain the predictions of transformer text classifiers, and grade explanations.",
         epilog=EPILOG,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from didact.cli import printing
+
 NAME = "convert"
 HELP = "Convert runs, explanations and learned explainers that an older version wrote."
 EXAMPLES = """examples:
@@ -24,4 +26,4 @@ def run(options: argparse.Namespace) -> None:
     from didact.experiments.conversion import convert
 
     for path in convert(options.folder, options.out):
-        print(path)
+        printing.line(path)

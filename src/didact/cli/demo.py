@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from didact import disk
+from didact.cli import printing
 from didact.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -39,20 +41,21 @@ def run(options: argparse.Namespace) -> None:
         raise ParameterError(f"--learn must be at least 0, got {options.learn}")
     from didact.api import compare, load_model, save
     from didact.data.corpus import generate
-    from didact.render.terminal import show_in_terminal
 
+    disk.check_writable(options.out / "index.html")
     examples = generate(options.texts, seed=options.seed)
     model = load_model()
-    print(f"Explaining {len(examples)} reviews by every method with the embedded model; about a minute.", flush=True)
+    printing.line(f"Explaining {len(examples)} reviews by every method with the embedded model; about a minute.")
     columns = [compare(example, model, target=str(example.label)) for example in examples]
     if options.learn:
         for column, learned in zip(columns, _learned(examples, model, options), strict=True):
             column.append(learned)
-    show_in_terminal(columns[0])
     explanations = [explanation for column in columns for explanation in column]
-    _print_truth(examples, explanations)
     save(explanations, options.out / "explanations.json")
-    print(save(explanations, options.out / "index.html"))
+    page = save(explanations, options.out / "index.html")
+    printing.show_explanations(columns[0])
+    _print_truth(examples, explanations)
+    printing.line(page)
 
 
 def _learned(examples: list[Example], model: Model, options: argparse.Namespace) -> list[Explanation]:
@@ -60,7 +63,7 @@ def _learned(examples: list[Example], model: Model, options: argparse.Namespace)
     from didact.api import train
     from didact.data.corpus import generate
 
-    print(f"Teaching a network what occlusion says of {options.learn} other reviews; about half a minute.", flush=True)
+    printing.line(f"Training a network on occlusion's scores of {options.learn} other reviews; about half a minute.")
     others = generate(options.learn, seed=options.seed + 1)
     explainer = train("l2e", others, model, "occlusion", out=options.out / "explainer")
     return explainer.explain(model, examples, [str(example.label) for example in examples])
@@ -70,7 +73,6 @@ def _print_truth(examples: list[Example], explanations: list[Explanation]) -> No
     """How well each method finds the planted words, averaged over the texts."""
     from statistics import fmean
 
-    from rich.console import Console
     from rich.table import Table
 
     from didact.metrics.plausibility.rationale_auc import RationaleAuc
@@ -84,4 +86,4 @@ def _print_truth(examples: list[Example], explanations: list[Explanation]) -> No
         seconds = fmean(explanation.cost.seconds or 0.0 for explanation in mine)
         table.add_row(method, f"{area:.2f}", f"{forwards:.0f}", f"{seconds:.2f}")
     heading = f"How well the planted words of {len(examples)} reviews are found (AUC: 0.5 is chance, 1.0 perfect):"
-    Console().print("", heading, "", table, "", sep="\n")
+    printing.show("", heading, "", table, "")

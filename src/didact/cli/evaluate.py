@@ -28,6 +28,7 @@ EXAMPLES = """examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own options."""
     shared.add_model(parser)
+    shared.add_limits(parser)
     group = parser.add_argument_group("data")
     group.add_argument(
         "--data",
@@ -65,12 +66,12 @@ def run(options: argparse.Namespace) -> None:
         from didact.api import estimates
         from didact.experiments.grading.prepare import prepare
 
-        experiment = prepare(recipe)
+        experiment = prepare(recipe, trust_remote_code=options.trust_remote_code)
         options.format, options.out = "terminal", None
         explainers = list(experiment.explainers.values())
         shared.write_estimates(estimates(experiment.data.examples, experiment.model, explainers), options)
         return
-    shared.carry_out(recipe, options, _command(options))
+    shared.carry_out(recipe, options)
 
 
 def _recipe(options: argparse.Namespace) -> GradingRecipe:
@@ -114,10 +115,3 @@ def _seeds(text: str) -> list[int]:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise ParameterError(f"--seeds takes numbers such as 0,1,2; got {text!r}") from None
-
-
-def _command(options: argparse.Namespace) -> str:
-    given = [f"--data {options.data}", f"--methods {options.methods}", f"--metrics {options.metrics}"]
-    given += [f"--split {options.split}"] if options.split else []
-    given += [f"--set {pair}" for pair in options.set]
-    return f"didact evaluate {' '.join(given)} --limit {options.limit} --seeds {options.seeds}"

@@ -18,10 +18,12 @@ HELP = "Show which words drove a model's prediction."
 EXAMPLES = """examples:
   didact explain "A warm, funny and wonderful film."
   didact explain "Not bad at all." --method kernel_shap --set evaluations=200 --target negative
-  didact explain reviews.txt --method lime --format html --out reviews.html
+  didact explain reviews.txt --method lime --out reviews.html
+  didact explain reviews.csv --column text=body --out reviews.json
   didact explain "A man sleeps." --pair "Nobody is awake." --model ./nli-model --inputs pair
   cat reviews.txt | didact explain - --format json
   didact explain reviews.txt --method kernel_shap --dry-run
+  didact explain reviews.txt --on-error skip
   didact explain reviews.txt --explainer runs/l2e --fallback lime
 """
 
@@ -30,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own options."""
     shared.add_input(parser)
     shared.add_model(parser)
+    shared.add_trust(parser)
     shared.add_method(parser)
     parser.add_argument("--method", metavar="NAME", help="see 'didact list methods' (default: integrated_gradients)")
     parser.add_argument(
@@ -51,15 +54,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="X",
         help="expected disagreement with its reference above which --fallback is used (default: set in training)",
     )
+    shared.add_on_error(parser)
     shared.add_dry_run(parser)
     shared.add_output(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     """Explain and write."""
+    shared.settle_output(options)
     examples = shared.read_input(options)
     settings = shared.parse_settings(options.set)
-    from didact.api import default_method, estimates, explain, load_explainer
+    from didact.api import default_method, estimates, load_explainer
 
     model = shared.load(options)
     settings = {"level": options.level, "scale": options.scale} | settings
@@ -72,7 +77,7 @@ def run(options: argparse.Namespace) -> None:
     if options.dry_run:
         shared.write_estimates(estimates(examples, model, [explainer]), options)
         return
-    shared.write(explain(examples, model, explainer, target=shared.parse_target(options.target)), options)
+    _write(examples, model, explainer, options)
 
 
 def _explain_learned(
@@ -84,8 +89,6 @@ def _explain_learned(
     if options.set and options.fallback is None:
         raise ParameterError("--set sets a method, and a trained network has no settings; name a --fallback")
     from didact.api import estimates, load_explainer
-    from didact.progress import listening
-    from didact.render.progress import ProgressBar
     from didact.trained.explainer import LearnedExplainer
     from didact.trained.fallback import FallbackExplainer
     from didact.trained.held_out import FidelityWarning
@@ -100,7 +103,11 @@ def _explain_learned(
     if options.dry_run:
         shared.write_estimates(estimates(examples, model, [explainer]), options)
         return
-    targets = [shared.parse_target(options.target)] * len(examples)
-    with listening(ProgressBar()):
-        explanations = explainer.explain(model, examples, targets)
-    shared.write(explanations, options)
+    _write(examples, model, explainer, options)
+
+
+def _write(examples: list[Example], model: Model, explainer: Explainer, options: argparse.Namespace) -> None:
+    from didact.api import explain
+
+    target = shared.parse_target(options.target)
+    shared.write(shared.kept(explain(examples, model, explainer, target=target, on_error=options.on_error)), options)

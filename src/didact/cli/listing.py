@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 
+from didact.cli import printing
+
 NAME = "list"
 HELP = "List methods, metrics, students, channels, presets, kinds of recipes, models or data sets."
 EXAMPLES = """examples:
@@ -63,9 +65,8 @@ def run(options: argparse.Namespace) -> None:
     }
     rows = makers[options.what]()
     if options.format == "json":
-        print(json.dumps(rows, indent=2))
+        printing.document(json.dumps(rows, indent=2))
         return
-    from rich.console import Console
     from rich.table import Table
 
     shown = SHOWN[options.what]
@@ -74,7 +75,7 @@ def run(options: argparse.Namespace) -> None:
     table.columns[-1].overflow = "fold"  # a path cut short is of no use
     for row in rows:
         table.add_row(*(", ".join(cell) if isinstance(cell := row[key], list) else str(cell) for key in shown))
-    Console().print(table)
+    printing.show(table)
 
 
 def _methods() -> list[dict[str, object]]:

@@ -3,29 +3,90 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import json
+import os
+import re
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from didact.data.files import SUFFIXES, read_examples, read_lines
-from didact.errors import InputError, ParameterError
+from didact import disk
+from didact.cli import printing
+from didact.data.files import FORMATS, format_of, is_there, read_lines, read_plain
+from didact.data.limits import MAX_BYTES, MAX_TEXTS, ReadLimits
+from didact.errors import FormatError, InputError, ParameterError
+from didact.render.pieces import printable
 from didact.types import SCALES, Example
+from didact.validation import parse_json
 
 if TYPE_CHECKING:
+    from didact.api import Explanations
+    from didact.experiments.engine.kinds import ReportOptions
     from didact.experiments.engine.toml import TomlRecipe
     from didact.protocols import Model
     from didact.types import Estimate, Explanation
 
-ENDINGS = {"terminal": "txt", "json": "json", "html": "html", "latex": "tex"}
+ENDINGS = {"terminal": "txt", "json": "json", "html": "html", "latex": "tex", "svg": "svg"}
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser whose messages show what was given without letting it act on the terminal."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and the message, and exit with 2."""
+        shown = " ".join(printable(message).split())
+        super().error(shown if len(shown) <= printing.LONGEST else shown[: printing.LONGEST] + "…")
 
 
 def add_input(parser: argparse.ArgumentParser) -> None:
     """What is explained."""
-    parser.add_argument("input", metavar="TEXT|-|FILE", help="a text, '-' for standard input, or a .txt/.jsonl file")
+    parser.add_argument(
+        "input",
+        metavar="TEXT|-|FILE",
+        help=f"a text, '-' for standard input (a text per line), or a file: {', '.join(FORMATS)} (text formats also "
+        "packed as .gz), any other with a text per line",
+    )
+    parser.add_argument(
+        "--column",
+        metavar="FIELD=NAME",
+        action="append",
+        default=[],
+        help="column of a table that holds the text, text_pair, label, rationale or id (label= leaves it out); may be "
+        "repeated",
+    )
+    add_limits(parser)
     parser.add_argument("--pair", metavar="TEXT", help="the second text, for a model of pairs")
     parser.add_argument("--target", metavar="LABEL", help="label or index to explain (default: the predicted class)")
+
+
+def add_limits(parser: argparse.ArgumentParser) -> None:
+    """How large a file may be."""
+    group = parser.add_argument_group("limits of a file")
+    for option, what, usual in (
+        ("--max-bytes", "bytes after unpacking", ReadLimits.bytes),
+        ("--max-texts", "lines or rows", ReadLimits.texts),
+    ):
+        group.add_argument(option, type=int, metavar="N", help=f"at most so many {what} (default: {usual:,})")
+
+
+@contextlib.contextmanager
+def reading_limits(options: argparse.Namespace) -> Iterator[None]:
+    """Read with the limits that were given; through the environment, so that worker processes have them too."""
+    given = {MAX_BYTES: getattr(options, "max_bytes", None), MAX_TEXTS: getattr(options, "max_texts", None)}
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update({name: str(limit) for name, limit in given.items() if limit is not None})
+    try:
+        ReadLimits.current()
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +102,23 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: the GPU when there is one)")
     group.add_argument("--max-length", type=int, metavar="N", help="length limit in tokens, below the model's own")
     group.add_argument("--truncate", action="store_true", help="explain what fits, even when most of a text does not")
+    add_remote_code(group)
+
+
+def add_remote_code(parser: argparse._ActionsContainer) -> None:
+    """Whether the explained model may bring code of its own; no file can say so."""
+    parser.add_argument(
+        "--trust-remote-code",
+        action="store_true",
+        help="let the explained model run code that comes with it: only where you trust its author",
+    )
+
+
+def add_trust(parser: argparse.ArgumentParser) -> None:
+    """Whether a model may run code of its own; for commands that load the model they are given, not for recipes."""
+    parser.add_argument(
+        "--trust-remote-code", action="store_true", help="run code that comes with the model, if you know it"
+    )
 
 
 def add_method(parser: argparse.ArgumentParser) -> None:
@@ -48,6 +126,16 @@ def add_method(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("method")
     group.add_argument("--level", help="what gets a score: word or token (default: the model's first level, word)")
     group.add_argument("--scale", choices=SCALES, help="which number is explained (default: logit, if there is one)")
+
+
+def add_on_error(parser: argparse.ArgumentParser) -> None:
+    """What happens to texts that cannot be explained."""
+    parser.add_argument(
+        "--on-error",
+        choices=("raise", "skip"),
+        default="raise",
+        help="a text that cannot be explained: stop and name it (raise), or go on and report it at the end (skip)",
+    )
 
 
 def add_dry_run(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +148,7 @@ def add_dry_run(parser: argparse.ArgumentParser) -> None:
 def add_output(parser: argparse.ArgumentParser) -> None:
     """Where results go."""
     group = parser.add_argument_group("output")
-    group.add_argument("--format", choices=tuple(ENDINGS), default="terminal", help="default: terminal")
+    group.add_argument("--format", choices=tuple(ENDINGS), help="default: as --out ends, or terminal")
     group.add_argument("--out", type=Path, metavar="FILE", help="write to a file instead of standard output")
 
 
@@ -83,21 +171,24 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="begin nothing new after so many seconds and report what there is; the same command goes on later",
     )
+    group.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="replace the results of another recipe in the same folder; they stay until the new ones are there",
+    )
 
 
-def carry_out(recipe: TomlRecipe, options: argparse.Namespace, command: str) -> None:
+def carry_out(recipe: TomlRecipe, options: argparse.Namespace) -> None:
     """Run a recipe, show and write its report, and print the files written; the page's path comes last.
 
     Args:
         recipe: of any kind.
-        options: with ``out``, ``store``, ``device``, ``workers`` and ``seconds``.
-        command: the command line, for the manifest.
+        options: with ``out``, ``store``, ``device``, ``command`` for the manifest, and what ``add_execution`` and
+            ``add_remote_code`` add.
     """
     import time
 
-    from rich.console import Console
-
-    from didact.experiments.engine.kinds import ReportOptions, kind_of
+    from didact.experiments.engine.kinds import ReportOptions
     from didact.experiments.engine.run import run_recipe
     from didact.experiments.engine.steps import RunOptions
     from didact.progress import listening
@@ -106,21 +197,34 @@ def carry_out(recipe: TomlRecipe, options: argparse.Namespace, command: str) -> 
     if options.workers < 1:
         raise ParameterError(f"--workers must be at least 1, got {options.workers}")
     folder = options.out or Path("runs") / recipe.name
+    for place in (folder, options.store):
+        if place is not None:
+            disk.check_writable(place / "manifest.json")
     deadline = None if options.seconds is None else time.time() + options.seconds
+    permitted = {"overwrite": options.overwrite, "trust_remote_code": options.trust_remote_code}
+    place = (folder, options.store, options.device)
+    chosen = RunOptions(*place, options.workers, deadline, options.command, **permitted)
     with listening(ProgressBar()):
-        result = run_recipe(
-            recipe, RunOptions(folder, options.store, options.device, options.workers, deadline, command)
-        )
+        result = run_recipe(recipe, chosen)
     if not result.complete:
-        print(f"didact: time is up before all is done; the same command goes on in {folder}", file=sys.stderr)
+        printing.message(f"didact: time is up before all is done; the same command goes on in {folder}")
     if (folder / "records.parquet").is_file():
-        for path in kind_of(folder).report(folder, ReportOptions(), Console()):
-            print(path)
+        show_report(folder, ReportOptions())
+
+
+def show_report(folder: Path, report: ReportOptions) -> None:
+    """Write the report of a run, then print its tables and the files written: a closed pipe keeps no file back."""
+    from didact.experiments.engine.kinds import kind_of
+
+    with printing.console() as console:
+        written = kind_of(folder).report(folder, report, console)
+    for path in written:
+        printing.line(path)
 
 
 def read_input(options: argparse.Namespace) -> list[Example]:
     """The examples a command line names."""
-    examples = _read(options.input)
+    examples = _read(options.input, parse_columns(options.column))
     if options.pair is None:
         return [Example.of(example) for example in examples]
     if len(examples) > 1:
@@ -140,12 +244,24 @@ def load(options: argparse.Namespace) -> Model:
         device=options.device,
         max_length=options.max_length,
         max_truncated=1.0 if options.truncate else 0.5,
+        trust_remote_code=options.trust_remote_code,
     )
 
 
 def parse_target(text: str | None) -> str | int | None:
     """A number means an index, anything else a label."""
-    return int(text) if text is not None and text.lstrip("-").isdigit() else text
+    return int(text) if text is not None and re.fullmatch("-?[0-9]{1,9}", text) else text
+
+
+def parse_columns(pairs: Sequence[str]) -> dict[str, str | None]:
+    """``text=body`` -> {"text": "body"}; ``label=`` leaves the label out."""
+    columns: dict[str, str | None] = {}
+    for pair in pairs:
+        field, sign, column = pair.partition("=")
+        if not sign or not field:
+            raise ParameterError(f"a column looks like text=NAME, got {pair!r}")
+        columns[field] = column or None
+    return columns
 
 
 def parse_settings(pairs: Sequence[str]) -> dict[str, object]:
@@ -156,8 +272,8 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, object]:
         if not sign or not name:
             raise ParameterError(f"a setting looks like name=value, got {pair!r}")
         try:
-            settings[name] = json.loads(value)
-        except json.JSONDecodeError:
+            settings[name] = parse_json(value)
+        except FormatError:
             settings[name] = value
     return settings
 
@@ -173,6 +289,31 @@ def parse_owned(pairs: Sequence[str], like: str) -> dict[str, dict[str, object]]
     return by_owner
 
 
+def settle_output(options: argparse.Namespace) -> None:
+    """Choose the format by the file's ending where none is given, and refuse a file that could not be written."""
+    by_ending = {f".{ending}": form for form, ending in ENDINGS.items()} | {".htm": "html"}
+    ending = "" if options.out is None else options.out.suffix.lower()
+    implied = by_ending.get(ending)
+    if options.format is None and implied is None and ending:
+        raise ParameterError(
+            f"--out {options.out}: no format ends with {ending}; name the file {', '.join(by_ending)}, or give --format"
+        )
+    if options.format is not None and implied not in (None, options.format):
+        raise ParameterError(f"--format {options.format} does not go with --out {options.out}, which ends as {implied}")
+    options.format = options.format or implied or "terminal"
+    if options.out is not None:
+        disk.check_writable(options.out)
+
+
+def kept(explanations: Explanations) -> Explanations:
+    """The explanations, once those left out are reported on standard error; refused when none is left."""
+    for note in explanations.skipped:
+        printing.message(f"didact: {note}")
+    if not explanations:
+        raise InputError("nothing could be explained; the reasons stand above")
+    return explanations
+
+
 def write(explanations: Sequence[Explanation], options: argparse.Namespace) -> None:
     """Show or save explanations as the command line asks."""
     from didact.render.formats import render
@@ -180,11 +321,9 @@ def write(explanations: Sequence[Explanation], options: argparse.Namespace) -> N
     if options.out is not None:
         _save(render(explanations, ENDINGS[options.format]), options.out)
     elif options.format == "terminal":
-        from didact.render.terminal import show_in_terminal
-
-        show_in_terminal(explanations)
+        printing.show_explanations(explanations)
     else:
-        print(render(explanations, ENDINGS[options.format]))
+        printing.document(render(explanations, ENDINGS[options.format]))
 
 
 def write_estimates(estimates: Sequence[Estimate], options: argparse.Namespace) -> None:
@@ -194,14 +333,15 @@ def write_estimates(estimates: Sequence[Estimate], options: argparse.Namespace) 
     as_json = json.dumps([estimate.to_dict() for estimate in estimates], indent=2)
     text = as_json if options.format == "json" else _table(estimates)
     if options.out is None:
-        print(text)
+        printing.document(text)
     else:
         _save(text, options.out)
 
 
 def _table(estimates: Sequence[Estimate]) -> str:
-    from rich.console import Console
     from rich.table import Table
+
+    from didact.render.console import safe_console
 
     heads = ("method", "texts", "units", "forwards", "backwards", "seconds", "memory")
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
@@ -212,33 +352,54 @@ def _table(estimates: Sequence[Estimate]) -> str:
         counts = (f"{number:,}" for number in (row.examples, row.units, row.forwards, row.backwards))
         memory = "unknown" if row.memory is None else f"{row.memory / 2**20:,.0f} MiB"
         table.add_row(row.method, *counts, f"{row.seconds:,.2f}", memory)
-    console = Console()
-    with console.capture() as capture:
-        console.print(table)
-        console.print("Counts are exact (at most, where a method may stop early), seconds timed on a few passes,")
-        console.print("memory rough. Nothing was explained.")
-    return capture.get().rstrip()
+    written = io.StringIO()
+    console = safe_console(written, like=safe_console())
+    console.print(table)
+    console.print("Counts are exact (at most where a method may stop early, more where it raises its steps), seconds")
+    console.print("timed on a few passes, memory rough. Nothing was explained.")
+    return written.getvalue().rstrip()
 
 
 def _save(text: str, path: Path) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as problem:
-        raise InputError(f"cannot write {path}: {problem.strerror}") from None
-    print(path)
+        disk.write_text(path, text)
+    except InputError as problem:
+        raise InputError(f"{problem}; {_rescue(text, path)}") from None
+    printing.line(path)
 
 
-def _read(given: str) -> list[Example]:
+def _rescue(text: str, path: Path) -> str:
+    """Keep a result that could not be written where it should be."""
+    try:
+        handle, name = tempfile.mkstemp(suffix=path.suffix, prefix="didact-")
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+    except OSError:
+        printing.document(text)
+        return "the result was printed instead"
+    return f"the result is in {name}"
+
+
+def _read(given: str, columns: dict[str, str | None]) -> list[Example]:
+    """The examples of standard input, of a file, or the text itself."""
+    path = Path(given)
+    if given != "-" and given.strip() and is_there(path):
+        return _read_file(path, columns)
+    if columns:
+        raise ParameterError("--column names the columns of a file, and none was given")
     if given == "-":
         return read_lines(sys.stdin, "standard input")
-    path = Path(given)
-    try:
-        exists = bool(given.strip()) and path.exists()
-    except OSError:  # a text too long to be a file name
-        exists = False
-    if exists:
-        return read_examples(path)
-    if path.suffix in SUFFIXES and not any(blank in given for blank in " \t\n"):
+    if format_of(path) is not None and not any(blank in given for blank in " \t\n"):
         raise InputError(f"there is no file {given}; to explain it as a text, pass it through '-'")
     return [Example(given)]
+
+
+def _read_file(path: Path, columns: dict[str, str | None]) -> list[Example]:
+    """A table or a list of texts as its ending says; one text per line where it says nothing."""
+    if path.is_dir():
+        raise InputError(f"{path} is a directory; give a file ({', '.join(FORMATS)})")
+    if format_of(path) is None:
+        return read_plain(path)
+    from didact.data.load import load_data
+
+    return list(load_data(path, fields=columns).examples)

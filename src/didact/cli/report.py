@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from didact.cli import options as shared
 from didact.errors import ParameterError
 
 NAME = "report"
@@ -38,11 +39,8 @@ def run(options: argparse.Namespace) -> None:
             raise ParameterError(f"--format takes {', '.join(FORMATS)}, got {form!r}")
     if options.examples < 0:
         raise ParameterError(f"--examples must be at least 0, got {options.examples}")
-    from rich.console import Console
-
-    from didact.experiments.engine.kinds import ReportOptions, kind_of
+    from didact.experiments.engine.kinds import ReportOptions
 
     chosen = None if options.format == ",".join(FORMATS) else tuple(formats)
     report = ReportOptions(chosen, options.metric, options.examples)
-    for path in kind_of(options.folder).report(options.folder, report, Console()):
-        print(path)
+    shared.show_report(options.folder, report)

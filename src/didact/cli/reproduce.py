@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from didact import disk
 from didact.cli import options as shared
+from didact.cli import printing
 from didact.errors import ParameterError
 
 NAME = "reproduce"
@@ -49,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", help="cpu, cuda, ... (default: the GPU when there is one)")
     shared.add_execution(parser)
     shared.add_store(parser)
+    shared.add_remote_code(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -62,7 +65,7 @@ def run(options: argparse.Namespace) -> None:
     elif options.neutral:
         _train(options.neutral, options.out, options.device)
     else:
-        print(_printed(options.paper, options.results, table=options.table, figure=options.figure), end="")
+        printing.line(_printed(options.paper, options.results, table=options.table, figure=options.figure).rstrip())
 
 
 def _measure(options: argparse.Namespace) -> None:
@@ -75,9 +78,9 @@ def _measure(options: argparse.Namespace) -> None:
         raise ParameterError(f"{options.recipe} is a recipe of {kind.card.name}; {options.paper} takes {wanted}")
     folder = options.out
     options.out = folder / recipe.name
-    shared.carry_out(recipe, options, f"didact reproduce {options.paper} {options.recipe.name}")
+    shared.carry_out(recipe, options)
     for number in recipe.to_dict()["tables"]:
-        print(_printed(options.paper, folder, table=number))
+        printing.line(_printed(options.paper, folder, table=number))
 
 
 def _printed(paper: str, folder: Path | None, *, table: int | None = None, figure: int | None = None) -> str:
@@ -99,9 +102,10 @@ def _train(encoder: str, out: Path, device: str | None) -> None:
     from didact.data.load import load_data
     from didact.trained.neutral import NeutralConfig, train_neutral
 
+    disk.check_writable(out / "config.json")
     train, validation = (
         load_data("movie_rationales", split=split).examples for split in ("l2e_train", "l2e_validation")
     )
     run = train_neutral(encoder, train, out, validation=validation, config=NeutralConfig(device=device))
-    print(f"accuracy {run.accuracy:.3f}, neutral without the rationale {run.neutral:.3f}")
-    print(out)
+    printing.line(f"accuracy {run.accuracy:.3f}, neutral without the rationale {run.neutral:.3f}")
+    printing.line(out)

@@ -33,7 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="an entry of the recipe, or TABLE.ENTRY, instead of the file's; may be repeated",
     )
     shared.add_execution(parser)
+    shared.add_limits(parser)
     shared.add_store(parser)
+    shared.add_remote_code(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -41,5 +43,4 @@ def run(options: argparse.Namespace) -> None:
     from didact.experiments.engine.kinds import read_recipe
 
     _, recipe = read_recipe(options.recipe, shared.parse_settings(options.set))
-    changes = "".join(f" --set {pair}" for pair in options.set)
-    shared.carry_out(recipe, options, f"didact run {options.recipe.name}{changes}")
+    shared.carry_out(recipe, options)

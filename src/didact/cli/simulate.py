@@ -33,6 +33,7 @@ is given again, and another explainer costs only what is new. See 'didact list s
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own options."""
     shared.add_model(parser)
+    shared.add_limits(parser)
     group = parser.add_argument_group("data")
     group.add_argument(
         "--data",
@@ -89,7 +90,7 @@ def _add_teaching(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Make the recipe, run it and report."""
-    shared.carry_out(_recipe(options), options, _command(options))
+    shared.carry_out(_recipe(options), options)
 
 
 def _recipe(options: argparse.Namespace) -> SimulabilityRecipe:
@@ -168,11 +169,3 @@ def _numbers(text: str, option: str, kind: type[Number]) -> list[Number]:
         return [kind(part) for part in text.split(",")]
     except ValueError:
         raise ParameterError(f"{option} takes numbers with commas between them, got {text!r}") from None
-
-
-def _command(options: argparse.Namespace) -> str:
-    given = [f"--data {options.data}", f"--sizes {options.sizes}", f"--subsets {options.subsets}"]
-    for name in ("explainers", "students", "channels", "bits"):
-        given += [f"--{name} {getattr(options, name)}"] if getattr(options, name) else []
-    given += [f"--set {pair}" for pair in options.set] + [f"--weight {pair}" for pair in options.weight]
-    return f"didact simulate {' '.join(given)}"

@@ -9,7 +9,9 @@ from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Literal, get_args, get_origin
 
+from didact import disk
 from didact.cli import options as shared
+from didact.cli import printing
 from didact.errors import InputError, ParameterError
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from didact.trained.presets.base import PRESETS, settings_of
 
     presets = parser.add_subparsers(
-        title="presets", metavar="PRESET", dest="preset", required=True, parser_class=argparse.ArgumentParser
+        title="presets", metavar="PRESET", dest="preset", required=True, parser_class=shared.CommandParser
     )
     for card in PRESETS.cards():
         examples = "\n".join(f"  {line}" for line in card.examples)
@@ -48,6 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_preset(parser: argparse.ArgumentParser, card: PresetCard, settings: Sequence[PresetSetting]) -> None:
     shared.add_model(parser)
+    shared.add_limits(parser)
+    shared.add_trust(parser)
     group = parser.add_argument_group("data")
     group.add_argument(
         "--data",
@@ -118,6 +122,7 @@ def run(options: argparse.Namespace) -> None:
 
     card = PRESETS.card(options.preset)
     settings = _settings(options, settings_of(PRESETS.get(card.name)))
+    disk.check_writable(options.out / "config.json")
     reference = None if card.learns is None else _reference(options, card)
     model = shared.load(options)
     with listening(ProgressBar()), warnings.catch_warnings():
@@ -135,7 +140,7 @@ def run(options: argparse.Namespace) -> None:
         )
     explainer.save_pretrained(options.out)
     _show(explainer)
-    print(options.out)
+    printing.line(options.out)
 
 
 def _settings(options: argparse.Namespace, settings: Sequence[PresetSetting]) -> dict[str, object]:
@@ -190,7 +195,6 @@ def _examples(options: argparse.Namespace, model: Model) -> tuple[Sequence[Examp
 
 
 def _show(explainer: LearnedExplainer) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from didact.trained.disagreement import SCOPE
@@ -202,8 +206,8 @@ def _show(explainer: LearnedExplainer) -> None:
     if explainer.disagreement is not None:
         table.add_row("threshold of a fallback", f"{explainer.disagreement.threshold:.3f}")
     title = f"How well the network follows {about.reference} ({about.model}):" if about.reference else about.model
-    Console().print("", title, "", table, "", sep="\n")
+    printing.show("", title, "", table, "")
     if explainer.disagreement is not None:
-        print(f"{SCOPE}\n")
+        printing.line(f"{SCOPE}\n")
     if explainer.verdict:
-        print(f"{explainer.caution or explainer.verdict}\n")
+        printing.line(f"{explainer.caution or explainer.verdict}\n")

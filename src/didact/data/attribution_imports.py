@@ -7,6 +7,9 @@ whatever version made it, as long as the fields are there.
 from __future__ import annotations
 
 import dataclasses
+import math
+import operator
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
@@ -14,9 +17,10 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from didact.data.alignment import align, joined
-from didact.errors import FormatError, InputError
+from didact.errors import DidactError, FormatError, InputError
 from didact.protocols import ExampleLike
 from didact.types import Example, Explanation, Floats, JsonValue, Level, Prediction, Scale, Span, Target, Units
+from didact.validation import shown
 
 
 class Foreign(Protocol):
@@ -79,10 +83,8 @@ def read(obj: object, source: ExampleLike | None = None, target: str | int | Non
         source: the explained text, where the object does not hold it (captum, inseq, mappings).
         target: the class to take out of an object that holds several.
     """
-    if isinstance(obj, Mapping):
-        return _mapping(obj, source)
-    library = type(obj).__module__.partition(".")[0]
-    reader = READERS.get(library)
+    library = "mapping" if isinstance(obj, Mapping) else type(obj).__module__.partition(".")[0]
+    reader = _mapping if isinstance(obj, Mapping) else READERS.get(library)
     if reader is None:
         raise InputError(
             f"cannot read attributions from {type(obj).__module__}.{type(obj).__name__}; known: objects of "
@@ -90,8 +92,10 @@ def read(obj: object, source: ExampleLike | None = None, target: str | int | Non
         )
     try:
         return reader(cast("Foreign", obj), source, target)
-    except AttributeError as missing:
-        raise FormatError(f"this {library} object cannot be read: {missing}") from None
+    except DidactError:
+        raise
+    except (AttributeError, TypeError, ValueError, LookupError, ArithmeticError) as problem:
+        raise FormatError(f"this {library} object cannot be read: {problem}") from None
 
 
 def resolve(label: str | int | None, prediction: Prediction, scale: Scale | None) -> Target:
@@ -100,18 +104,19 @@ def resolve(label: str | int | None, prediction: Prediction, scale: Scale | None
     return Target(index, prediction.labels[index], scale or "logit")
 
 
-def _mapping(obj: Mapping[str, Any], source: ExampleLike | None) -> Outside:
+def _mapping(obj: Foreign, source: ExampleLike | None, target: str | int | None) -> Outside:
     """Arrays by name: spans, or tokens as captum's users keep them."""
     scores = obj.get("scores", obj.get("attributions"))
     spans = obj.get("spans", obj.get("offsets"))
     method = str(obj.get("method", "outside"))
     if scores is None or (spans is None and obj.get("tokens") is None):
         raise FormatError(
-            f"a mapping needs 'scores' (or 'attributions') and 'spans' (or 'offsets') or 'tokens'; it has {sorted(obj)}"
+            f"a mapping needs 'scores' (or 'attributions') and 'spans' (or 'offsets') or 'tokens'; it has "
+            f"{sorted(map(str, obj.keys()))}"
         )
     text = _needed(obj.get("text", source), method)
     if spans is None:
-        return _tokens(method, text, [str(token) for token in obj["tokens"]], _per_token(scores))
+        return _tokens(method, text, [str(token) for token in obj.get("tokens")], _per_token(scores))
     return _outside(method, text, spans, _per_token(scores), "token" if obj.get("tokens") is not None else "word")
 
 
@@ -124,7 +129,7 @@ def _captum(obj: Foreign, source: ExampleLike | None, target: str | int | None) 
         _per_token(obj.word_attributions),
     )
     explained = obj.attr_class if target is None else target
-    number = explained.isdecimal() if isinstance(explained, str) else True
+    number = re.fullmatch("[0-9]{1,9}", explained) is not None if isinstance(explained, str) else True
     return dataclasses.replace(outside, target=int(explained) if number else explained)
 
 
@@ -271,9 +276,9 @@ def _span(source: Span | Sequence[int]) -> Span:
     if isinstance(source, Span):
         return source
     try:
-        return Span(*(int(part) for part in source))
+        return Span(*(operator.index(part) for part in source))
     except TypeError:
-        raise FormatError(f"a span is (start, end) or (start, end, field), got {source!r}") from None
+        raise FormatError(f"a span is (start, end) or (start, end, field), all whole, got {shown(source)}") from None
 
 
 def _needed(source: object, method: str) -> ExampleLike:
@@ -308,18 +313,20 @@ def _part(values: object, i: int) -> object:
 
 def _answer(labels: Sequence[str], totals: Floats) -> tuple[Prediction, Scale]:
     """A prediction from the outputs of all labels, taken as probabilities where they add up to 1."""
-    shares = tuple(float(total) for total in totals)
+    shares = tuple(float(total) for total in np.atleast_1d(totals))
+    if not all(math.isfinite(share) for share in shares):
+        raise FormatError(f"the outputs of the explained model must be finite, got {shown(shares)}")
     if len(shares) > 1 and min(shares) >= -1e-6 and abs(sum(shares) - 1) <= 1e-3:
         logs = tuple(float(np.log(max(share, 1e-300))) for share in shares)
         return Prediction(tuple(labels), logs, shares), "probability"
     return Prediction(tuple(labels), shares), "logit"
 
 
-def _index(target: str | int, labels: Sequence[str]) -> int:
+def _index(target: object, labels: Sequence[str]) -> int:
     if isinstance(target, str):
         if target in labels:
             return labels.index(target)
         raise InputError(f"there is no label {target!r} in these attributions; they have {', '.join(labels)}")
-    if not 0 <= target < len(labels):
+    if isinstance(target, bool) or not isinstance(target, (int, np.integer)) or not 0 <= target < len(labels):
         raise InputError(f"label index {target} does not exist in these attributions; they have {', '.join(labels)}")
     return int(target)

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, cast
 
 from didact.data import hub
 from didact.data.dataset import Dataset
-from didact.data.files import FORMATS, format_of, label_names, read_rows, split_files, stem_of
+from didact.data.files import FORMATS, format_of, is_there, label_names, read_rows, split_files, stem_of
 from didact.data.presets import PRESETS, Preset
 from didact.data.rows import USUAL, Fields, Row, RowReader
 from didact.data.sampling import Slice, check_limit, sample
 from didact.errors import InputError, UnknownNameError
 from didact.registry import close_names
+from didact.settings import checked
 from didact.types import Example
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ WHOLE = "all"
 _ALIASES = {"dev": "validation", "val": "validation", "valid": "validation"}
 
 
+@checked
 def load_data(
     source: object,
     *,
@@ -162,7 +164,7 @@ def _named_source(name: str) -> Source:
     if name.startswith("hub:"):
         return _on_hub(name.removeprefix("hub:"), name)
     path = Path(name).expanduser()
-    if path.exists():
+    if is_there(path):
         return _on_disk(path)
     if format_of(path) is not None:
         raise InputError(f"there is no file {name}")
@@ -193,7 +195,7 @@ def _preset(preset: Preset) -> Source:
 
 
 def _on_disk(path: Path) -> Source:
-    if path.is_dir():
+    if is_there(path) and path.is_dir():
         if hub.is_saved(path):
             saved = _open(hub.load_saved(path))
             return Source(str(path), saved.splits)
@@ -201,7 +203,7 @@ def _on_disk(path: Path) -> Source:
         if not files:
             raise InputError(f"the folder {path} holds no data file; known formats: {', '.join(FORMATS)}")
         return Source(str(path), {split: _files(paths) for split, paths in files.items()})
-    if not path.exists():
+    if not is_there(path):
         raise InputError(f"there is no file {path}")
     return Source(str(path), {stem_of(path): _files([path])})
 
@@ -226,7 +228,7 @@ def _listed(items: Sequence[object]) -> Iterable[Row]:
             continue
         try:
             yield where, Example.of(cast("ExampleLike", item))
-        except (InputError, TypeError) as problem:
+        except (InputError, TypeError, ValueError) as problem:
             raise InputError(f"{where}: {problem}; give texts, pairs of texts, dictionaries or examples") from None
 
 

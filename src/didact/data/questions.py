@@ -21,6 +21,7 @@ from didact.data.rows import RowReader
 from didact.data.sampling import sample
 from didact.errors import FormatError, InputError
 from didact.types import Example, Span
+from didact.validation import shown
 
 LINKS = ("alignments", "links")
 """Columns that may hold links, in the order in which they are tried."""
@@ -104,15 +105,22 @@ def _question(row: Mapping[str, object] | Example, where: str, reader: RowReader
 
 def _answers(value: object, passage: str, where: str) -> tuple[Span, ...]:
     if isinstance(value, Mapping):  # as SQuAD writes them
-        value = [
-            {"text": text, "start": start}
-            for text, start in zip(value.get("text", ()), value.get("answer_start", ()), strict=False)
-        ]
+        value = _paired(value, where)
     if not isinstance(value, Sequence) or isinstance(value, str) or not value:
         raise FormatError(
             f"{where}: field 'answers' must be a list of {{'text', 'start'}}, at least one; got {value!r:.60}"
         )
     return tuple(_answer(answer, passage, where) for answer in value)
+
+
+def _paired(value: Mapping[str, object], where: str) -> list[dict[str, object]]:
+    """SQuAD's two lists, texts and starts, as one list of answers."""
+    texts, starts = value.get("text"), value.get("answer_start")
+    if not isinstance(texts, Sequence) or isinstance(texts, str) or not isinstance(starts, Sequence):
+        raise FormatError(f"{where}: field 'answers' must have lists 'text' and 'answer_start', got {shown(value)}")
+    if len(texts) != len(starts):
+        raise FormatError(f"{where}: field 'answers' has {len(texts)} texts for {len(starts)} starts")
+    return [{"text": text, "start": start} for text, start in zip(texts, starts, strict=True)]
 
 
 def _answer(value: object, passage: str, where: str) -> Span:

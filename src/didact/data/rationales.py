@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from typing import TypeGuard
 from didact.data.alignment import align
 from didact.errors import FormatError
 from didact.types import Example, Span
+from didact.validation import parse_json
 
 FORMS = (
     "a list of [start, end] or [start, end, field], a list of links [[start, end], [start, end]] from the text to its "
@@ -88,8 +88,8 @@ def majority(annotators: Sequence[Sequence[Span]]) -> tuple[Span, ...]:
 
 def _from_cell(text: str) -> object:
     try:
-        return json.loads(text)
-    except json.JSONDecodeError:
+        return parse_json(text)
+    except FormatError:
         raise FormatError(f"must be {FORMS}, as JSON where it is text; got {text!r:.60}") from None
 
 

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from didact.data.rationales import majority, read_annotators, read_rationale
-from didact.errors import FormatError, ParameterError
+from didact.errors import FormatError, InputError, ParameterError
 from didact.registry import close_names
 from didact.types import Example
+from didact.validation import shown
 
 Fields = Mapping[str, str | Sequence[str] | None]
 """Field of an example -> its column, or columns of which the first that is there counts, or None to leave it out."""
@@ -79,7 +80,7 @@ class RowReader:
     def _example(self, row: Mapping[str, object], where: str) -> Example:
         key = tuple(row)
         if key not in self._columns:
-            self._columns[key] = self._choose(key)
+            self._columns[key] = self._choose(key, where)
         columns = self._columns[key]
         text = _text(row, columns, "text", where)
         marked = any(_value(row, columns, field) is not None for field in ("rationale", "annotators"))
@@ -89,16 +90,16 @@ class RowReader:
         if text is None:
             column = self.fields.get("text") or "text"
             missing = f"field {column!r}" if column == "text" else f"column {column!r} (field 'text')"
-            raise FormatError(f"{where}: {missing} is missing; found {', '.join(sorted(row)) or 'no field'}")
-        example = Example(
-            text,
-            _text(row, columns, "text_pair", where),
-            label=self._label(row, columns, where),
-            id=_identity(row, columns, where),
-        )
+            found = ", ".join(sorted(map(str, row))) or "no field"
+            raise FormatError(f"{where}: {missing} is missing; found {found}; {_HINT}")
+        pair, label = _text(row, columns, "text_pair", where), self._label(row, columns, where)
+        try:
+            example = Example(text, pair, label=label, id=_identity(row, columns, where))
+        except InputError as problem:
+            raise FormatError(f"{where}: {problem}") from None
         return _with_rationale(example, row, columns, tokens, where) if marked else example
 
-    def _choose(self, present: tuple[str, ...]) -> dict[str, str]:
+    def _choose(self, present: tuple[str, ...], where: str) -> dict[str, str]:
         """Field -> column, for rows with these columns."""
         defaults = self.defaults or {}
         chosen: dict[str, str] = {}
@@ -112,6 +113,8 @@ class RowReader:
             pair = next((pair for pair in PAIRS if set(pair) <= set(present)), None)
             if pair is not None and ("text" not in present or pair[0] == "text"):
                 chosen.update(text=pair[0], text_pair=pair[1])
+            elif chosen.get("text", "text") != "text":
+                _refuse_several(present, where)
         return chosen
 
     def _label(self, row: Mapping[str, object], columns: Mapping[str, str], where: str) -> str | int | float | None:
@@ -148,6 +151,17 @@ class RowReader:
                     f"{close_names(column, present)}; "
                     f"columns: {', '.join(present)}"
                 )
+
+
+_HINT = "name the column of the text with fields={'text': 'NAME'}, or --column text=NAME on the command line"
+
+
+def _refuse_several(present: Sequence[str], where: str) -> None:
+    """Refuse to guess which of several columns holds the text."""
+    possible = [name for name in USUAL["text"] if name in present]
+    if len(possible) > 1:
+        columns = ", ".join(map(str, present))
+        raise FormatError(f"{where}: the text may be in {' or '.join(possible)} (columns: {columns}); {_HINT}")
 
 
 def _with_rationale(
@@ -209,7 +223,7 @@ def _number(text: str) -> str | int | float:
 
 
 def _kind(value: object) -> str:
-    return f"{type(value).__name__} {value!r:.40}"
+    return shown(value)
 
 
 def _numbered(labels: Sequence[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from didact.disk import check_name
 from didact.errors import FormatError, InputError
 from didact.experiments.distillation.networks import Network
 from didact.experiments.distillation.recipe import DistillationRecipe
 from didact.experiments.distillation.records import manifest_of, settings_hash
 from didact.experiments.distillation.summary import LEARNED
-from didact.experiments.engine.objects import read_object
+from didact.experiments.engine.objects import read_object, write_object
 from didact.experiments.engine.toml import GRADING, Options, Plain
 from didact.experiments.simulability.records import to_records
 from didact.simulation.simulability import NONE, Failure, Setting, Simulation
@@ -87,13 +87,14 @@ def _studies(folder: Path, target: Path) -> list[Path]:
     written = []
     for path in sorted(folder.glob("records-*.parquet")):
         name = path.stem.removeprefix("records-")
+        check_name(name, f"the end of {path.name!r}")
         summary = _reference_words(_json(folder / f"summary-{name}.json"), name)
         place = target / name
         place.mkdir(parents=True, exist_ok=True)
         recipe = DistillationRecipe.from_dict(_recipe(summary["study"], name), str(path))
         record_store.write(place / "records.parquet", _with_settings(record_store.read(path), recipe))
         for file, content in (("summary", summary), ("manifest", manifest_of(recipe, "didact convert"))):
-            (place / f"{file}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+            write_object(place / f"{file}.json", content)
         written.append(place)
         if target == folder:
             path.unlink()
@@ -105,7 +106,7 @@ def _grading_run(folder: Path, target: Path) -> list[Path]:
     """A grading run: its manifest names no kind, and its records lack the columns of students."""
     _copy(folder, target)
     manifest = {"kind": GRADING} | _json(folder / "manifest.json")
-    (target / "manifest.json").write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_object(target / "manifest.json", manifest)
     for name in ("records", "timings"):
         if (folder / f"{name}.parquet").is_file():
             record_store.write(target / f"{name}.parquet", record_store.read(folder / f"{name}.parquet"))

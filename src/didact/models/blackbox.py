@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+import warnings
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
 
 from didact.errors import InputError, ModelError, ParameterError
 from didact.meter import count
+from didact.models.exclusive import exclusive
+from didact.models.function_identity import FunctionIdentity
 from didact.models.heads.classes import ClassesHead
 from didact.models.outputs import labelled
 from didact.models.replacements import word_pool
@@ -16,10 +21,12 @@ from didact.ops.masking import Absence, draws, unique_rows
 from didact.ops.units import word_spans
 from didact.progress import advance, working
 from didact.protocols import TargetLike
-from didact.provenance import content_hash
+from didact.provenance import fingerprint
 from didact.types import Example, Floats, Keep, Level, Prediction, Scale, Target, Units
 
 Predict = Callable[[list[str]], object]
+
+_ADVICE = "give load_model a name and a version that changes with it, so that stored results are never another model's"
 
 
 class BlackBox:
@@ -29,6 +36,9 @@ class BlackBox:
         predict: returns one row per text, one column per label, rows adding up to 1.
         labels: names of the columns; "class 0", "class 1", ... when not given.
         batch_size: how many texts one call of the function gets.
+        name: what it is called in results; the function's own name when not given.
+        version: the user's word that name and version identify it. Where it is not given, its identity is looked for
+            in its code, its state and its answers to a few texts.
     """
 
     default_absence = "delete"
@@ -36,9 +46,21 @@ class BlackBox:
     levels: tuple[Level, ...] = ("word",)
     precision = 1e-3
 
-    def __init__(self, predict: Predict, *, labels: Sequence[str] | None = None, batch_size: int = 64) -> None:
+    def __init__(
+        self,
+        predict: Predict,
+        *,
+        labels: Sequence[str] | None = None,
+        batch_size: int = 64,
+        name: str | None = None,
+        version: str | None = None,
+    ) -> None:
         self.function = predict
-        self.name = str(getattr(predict, "__name__", type(predict).__name__))
+        self.name = str(getattr(predict, "__name__", type(predict).__name__)) if name is None else name
+        self.version = version
+        self._identity = FunctionIdentity(predict, self._call)
+        self._owner = predict if _is_weak_key(predict) else self
+        self._warned = False
         self.scales: tuple[Scale, ...] = ("probability", "log_probability")
         self.capabilities: frozenset[str] = frozenset()
         self.batch_size = batch_size
@@ -47,10 +69,23 @@ class BlackBox:
             self.labels = tuple(f"class {i}" for i in range(self._call(["a short probe"]).shape[1]))
 
     def fingerprint(self) -> str:
-        """Hash of the function's code as far as Python shows it; a function's hidden state is not part of it."""
-        code = getattr(self.function, "__code__", None)
-        parts = [code.co_code.hex(), repr(code.co_consts)] if code is not None else [repr(type(self.function))]
-        return content_hash([self.name, self.labels, *parts])
+        """Hash of name and version where a version was given, else of code, state and answers to a few texts."""
+        if self.version is not None:
+            return fingerprint(["version", self.name, self.version, self.labels])
+        with exclusive(self._owner):
+            made = fingerprint([self.name, self.labels, self._identity.digest()])
+            if self._identity.limits and not self._warned:
+                self._warned = True
+                warnings.warn(f"the model {self.name} is {self._identity.limits}; {_ADVICE}", stacklevel=2)
+            return made
+
+    @property
+    def identity_limits(self) -> str:
+        """What the fingerprint cannot see of the function, as a clause; empty where that is nothing."""
+        if self.version is not None:
+            return ""
+        with exclusive(self._owner):
+            return self._identity.limits
 
     def units(self, examples: Sequence[Example], level: Level | None = None) -> list[Units]:
         """The words of each text; a function shows no tokens."""
@@ -94,9 +129,8 @@ class BlackBox:
                 distinct, inverse = masks, np.arange(len(masks))
             else:
                 distinct, inverse = unique_rows(masks)
-            written = _replacements(unit, operator, len(distinct))
-            variants = zip(distinct, written, strict=True)
-            numbers = [texts.setdefault(_rewrite(unit, row, words), len(texts)) for row, words in variants]
+            written = rewritten(unit, operator, distinct)
+            numbers = [texts.setdefault(text, len(texts)) for text in written]
             rows.append([numbers[i] for i in inverse])
         outputs = torch.from_numpy(np.log(np.maximum(self._evaluate("evaluating variants", list(texts)), 1e-300)))
         count(forwards=sum(len(masks) for masks in keep), evaluated=len(texts))
@@ -117,7 +151,8 @@ class BlackBox:
     def _call(self, texts: list[str]) -> Floats:
         """Call the function and check what it returns."""
         try:
-            returned = self.function(list(texts))
+            with exclusive(self._owner):
+                returned = self.function(list(texts))
         except Exception as problem:
             raise ModelError(
                 f"the predict function {self.name} raised {type(problem).__name__}: {problem} (called with "
@@ -153,27 +188,38 @@ class BlackBox:
         return operator
 
 
-def _replacements(units: Units, operator: Absence, rows: int) -> list[list[str | None]]:
-    """What stands for each unit when it is absent, variant by variant; None takes it out."""
-    if operator.kind != "sample":
-        return [[operator.token] * len(units)] * rows
-    pool = word_pool(operator.token)
-    drawn = draws(operator, units.example, np.arange(rows), len(units), len(pool))
-    return [[pool[i] for i in row] for row in drawn]
+def _is_weak_key(function: object) -> bool:
+    """Whether threads can be made to wait for each other at the function itself, and not at its adapter alone."""
+    try:
+        hash(function)
+        weakref.ref(function)
+    except TypeError:
+        return False
+    return True
 
 
-def _rewrite(units: Units, keep: Keep, replacements: Sequence[str | None]) -> str:
-    """The text with its absent units replaced; a deleted unit takes the blanks before it along."""
+def rewritten(units: Units, operator: Absence, keep: Keep) -> Iterator[str]:
+    """The text of each variant, with absent units replaced; a deleted unit takes the blanks before it along."""
     text = units.example.text
-    if keep.all():
-        return text
-    parts: list[str] = []
-    cursor = 0
-    for span, kept, word in zip(units.spans, keep, replacements, strict=True):
-        gap = text[cursor : span.start]
-        if kept:
-            parts += [gap, text[span.start : span.end]]
-        elif word is not None:
-            parts += [gap, word]
-        cursor = span.end
-    return "".join([*parts, text[cursor:]]).strip()
+    ends = [0, *(span.end for span in units.spans)]
+    gaps = [text[end : span.start] for end, span in zip(ends, units.spans, strict=False)]
+    pieces = [text[end : span.end] for end, span in zip(ends, units.spans, strict=False)]  # with the gaps before them
+    for kept, words in zip(keep.tolist(), _replacements(units, operator, len(keep)), strict=True):
+        if words is None:
+            shown = "".join(itertools.compress(pieces, kept))
+        else:
+            shown = "".join(
+                piece if own else gap + word for piece, own, gap, word in zip(pieces, kept, gaps, words, strict=True)
+            )
+        yield text if all(kept) else (shown + text[ends[-1] :]).strip()
+
+
+def _replacements(units: Units, operator: Absence, rows: int) -> Iterator[Sequence[str] | None]:
+    """What stands for each unit when it is absent, variant by variant; None takes absent units out."""
+    if operator.kind == "sample":
+        pool = word_pool(operator.token)
+        for row in draws(operator, units.example, np.arange(rows), len(units), len(pool)):
+            yield [pool[i] for i in row]
+    else:
+        words = None if operator.token is None else [operator.token] * len(units)
+        yield from itertools.repeat(words, rows)

@@ -22,6 +22,7 @@ def compose(
     *,
     inputs: str | None = None,
     options: ReaderOptions | None = None,
+    labels: Sequence[str] | None = None,
     batch_tokens: int | None = None,
 ) -> NetworkModel:
     """The adapter of a network, with the registered reader and head that serve it.
@@ -31,13 +32,14 @@ def compose(
         processor: what came along with it: a fast tokenizer for texts.
         inputs: name of the reader; chosen by what the network is like when not given.
         options: length limits.
+        labels: names of the outputs; as configured when not given.
         batch_tokens: positions per batch, if the default does not suit the machine.
     """
     reader = choose_reader(network, processor) if inputs is None else READERS.get(inputs)
     config = cast("PreTrainedConfig", network.config)
     head = choose_head([type(network).__name__], config)
     made = reader.of(network, processor, options or ReaderOptions())
-    return NetworkModel(network, made, head.of(config), batch_tokens=batch_tokens)
+    return NetworkModel(network, made, head.of(config).named(labels), batch_tokens=batch_tokens)
 
 
 def choose_head(architectures: Sequence[str], config: PreTrainedConfig) -> type[Head]:

@@ -1,22 +1,33 @@
-"""Pretrained encoders with their tokenizers, for everything that reads texts with a network of its own."""
+"""Pretrained networks and their tokenizers, read from a directory or the Hub: the one place where that happens."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from didact.errors import ModelError
+from didact.errors import DidactError, ModelError
 from didact.models.eval_mode import quiet
+from didact.models.vocabulary import check_vocabulary
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 Loaded = tuple["PreTrainedModel", "PreTrainedTokenizerBase"]
+
+Report = Mapping[str, Any]
+"""What Transformers reports about the weights that it read, by kind."""
+
+MOST_LAYERS = 2000
+"""More layers than any network has; to build what a damaged configuration names could take hours."""
+
+WANTED = (
+    "give a directory with config.json, a tokenizer and safetensors, a Hub id, or leave it out for the embedded one"
+)
 
 
 def embedded_path() -> Path:
@@ -27,7 +38,7 @@ def embedded_path() -> Path:
 def load_encoder(
     name: str | Path | None, *, dropout: float | None = None, labels: Sequence[str] = (), seed: int = 0
 ) -> Loaded:
-    """Network and fast tokenizer, in float32 on the CPU and in evaluation mode.
+    """Network and fast tokenizer, in float32 on the CPU and in evaluation mode; code that comes along never runs.
 
     Args:
         name: a directory or a Hub id; None for the encoder of the embedded sentiment model.
@@ -36,29 +47,104 @@ def load_encoder(
             and pooler.
         seed: decides the first weights of such a head.
     """
-    from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer
-
     place = str(embedded_path() if name is None else name)
-    try:
-        config = AutoConfig.from_pretrained(place)
+    with reading(f"the encoder {name!r}", f"({WANTED})"):
+        config = read_config(place)
         _configure(config, dropout, labels)
-        tokenizer = AutoTokenizer.from_pretrained(place)
-        with quiet(), _seeded(seed) if labels else contextlib.nullcontext():
-            network = (AutoModelForSequenceClassification if labels else AutoModel).from_pretrained(
-                place, config=config, use_safetensors=True, ignore_mismatched_sizes=bool(labels)
-            )
-    except (OSError, ValueError, KeyError, ImportError) as problem:
-        raise ModelError(
-            f"cannot load the encoder {name!r}: {first_line(problem)} (give a directory with config.json, a tokenizer "
-            "and safetensors, a Hub id, or leave it out for the embedded one)"
-        ) from problem
+        tokenizer: PreTrainedTokenizerBase = pretrained("AutoTokenizer", place)
+        with _seeded(seed) if labels else contextlib.nullcontext():
+            kind = "AutoModelForSequenceClassification" if labels else "AutoModel"
+            network, report = read_network(kind, place, config)
     if not tokenizer.is_fast:
         raise ModelError(f"{name!r} has no fast tokenizer, which is needed to know the characters of a token")
     if network.config.is_encoder_decoder:
         raise ModelError(f"{name!r} is an encoder-decoder; give an encoder")
+    own = f"{network.base_model_prefix}." if labels else ""  # what is outside of it is the new head
+    check_weights(report, repr(name), lambda key: key.startswith(own) and "pooler" not in key)
+    check_vocabulary(network, tokenizer, name=repr(name), folder=local_folder(place))
     if not labels and getattr(network, "pooler", None) is not None:
         network.pooler = None  # nothing reads it
     return network.float().eval(), tokenizer
+
+
+def pretrained(kind: str, place: str, *, trust: bool = False, **options: object) -> Any:
+    """What a Transformers ``Auto...`` class of this name reads.
+
+    Args:
+        kind: name of the class.
+        place: a directory or a Hub id.
+        trust: whether code that lies there may run; Transformers, left to itself, asks on standard input.
+        **options: of ``from_pretrained``.
+    """
+    import transformers
+
+    with quiet():
+        return getattr(transformers, kind).from_pretrained(place, trust_remote_code=trust, **options)
+
+
+def read_config(place: str, *, trust: bool = False) -> PreTrainedConfig:
+    """The configuration; one that no network can have is refused before it is built."""
+    config: PreTrainedConfig = pretrained("AutoConfig", place, trust=trust)
+    layers = getattr(config, "num_hidden_layers", 0)
+    if isinstance(layers, int) and layers > MOST_LAYERS:
+        raise ModelError(f"config.json of {place!r} names {layers:,} layers; no more than {MOST_LAYERS:,} are built")
+    return config
+
+
+def read_network(
+    kind: str, place: str, config: PreTrainedConfig, *, trust: bool = False
+) -> tuple[PreTrainedModel, Report]:
+    """The network, and which of its weights were not read or do not fit; to be checked with ``check_weights``."""
+    network, report = pretrained(
+        kind,
+        place,
+        trust=trust,
+        config=config,
+        use_safetensors=True,
+        output_loading_info=True,
+        ignore_mismatched_sizes=True,
+    )
+    return network, report
+
+
+def check_weights(report: Report, name: str, needed: Callable[[str], bool], purpose: str = "") -> None:
+    """Refuse a network some of whose weights are not the stored ones.
+
+    Args:
+        report: of ``read_network``.
+        name: of the network.
+        needed: which weights must have been read, by their names.
+        purpose: what the network cannot be without them, for the message.
+    """
+    missing = sorted(key for key in report["missing_keys"] if needed(key))
+    if missing:
+        raise ModelError(f"the weights of {name} lack {', '.join(missing[:3])}{purpose}")
+    unfit = sorted(entry for entry in report["mismatched_keys"] if needed(entry[0]))
+    if unfit:
+        key, stored, wanted = unfit[0]
+        raise ModelError(
+            f"the weights of {name} do not fit its config.json: {key} has the shape {tuple(stored)}, and "
+            f"{tuple(wanted)} is needed"
+        )
+
+
+@contextlib.contextmanager
+def reading(what: str, hint: str) -> Iterator[None]:
+    """Turn whatever damaged or strange files make a library raise into one plain line."""
+    try:
+        yield
+    except DidactError:
+        raise
+    except Exception as problem:
+        raise ModelError(f"cannot load {what}: {first_line(problem)} {hint}") from problem
+
+
+def local_folder(place: str) -> Path | None:
+    """The directory of this name, if there is one; None for what only the Hub can have."""
+    try:
+        return Path(place) if Path(place).is_dir() else None
+    except (OSError, ValueError):  # a name that no file can have
+        return None
 
 
 def first_line(problem: BaseException) -> str:

@@ -45,10 +45,20 @@ class Encoding:
 
 
 class Encoder:
-    """A fast tokenizer with a length limit; leaves the tokenizer's own settings as they are."""
+    """A fast tokenizer with a length limit; leaves the tokenizer's own settings as they are.
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, limit: int | None, max_truncated: float) -> None:
+    Args:
+        tokenizer: of the network that is fed.
+        limit: length in tokens.
+        max_truncated: largest share of a text that the limit may cut off.
+        typed: whether the network takes the segment ids that the tokenizer may make.
+    """
+
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerBase, limit: int | None, max_truncated: float, *, typed: bool = True
+    ) -> None:
         self.tokenizer = tokenizer
+        self.typed = typed and "token_type_ids" in tokenizer.model_input_names
         self.limit = limit
         self.max_truncated = max_truncated
         self._recent: dict[tuple[str, ...], Encoding] = {}
@@ -105,11 +115,10 @@ class Encoder:
                 return_token_type_ids=False,
                 verbose=False,
             )
-        typed = "token_type_ids" in self.tokenizer.model_input_names
         return [
             Encoding(
                 np.array(row.ids),
-                np.array(row.type_ids) if typed else None,
+                np.array(row.type_ids) if self.typed else None,
                 tuple(
                     None if special or field is None else (field, start, end)
                     for field, (start, end), special in zip(
@@ -132,7 +141,14 @@ class Encoder:
         truncated = self._truncated(example, code)
         if truncated > self.max_truncated:
             self._refuse(example, truncated)
-        return Units(example, level, tuple(spans), tuple(tuple(p) for p in positions), truncated)
+        covered = tuple(tuple(p) for p in positions)
+        return Units(example, level, tuple(spans), covered, truncated, self._unknown(code))
+
+    def _unknown(self, code: Encoding) -> float:
+        """Share of the text's tokens that stand for something that the vocabulary does not have."""
+        own = [int(index) for index, token in zip(code.ids, code.tokens, strict=True) if token is not None]
+        unknown = self.tokenizer.unk_token_id
+        return own.count(unknown) / len(own) if unknown is not None and own else 0.0
 
     def _truncated(self, example: Example, code: Encoding) -> float:
         """Share of the non-blank characters that no token stands for because the length limit cut them off."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -9,8 +10,10 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from didact.meter import metered
+from didact.models.blackbox import BlackBox, rewritten
 from didact.models.network import NetworkModel
 from didact.models.outputs import resolve_target
+from didact.ops.masking import Absence
 from didact.protocols import Explainer, Model
 from didact.types import Estimate, Units
 
@@ -85,6 +88,15 @@ class Demanding(Protocol):
         ...
 
 
+@runtime_checkable
+class Fitting(Protocol):
+    """An explainer that fits a surrogate to the values of many variants, whatever the model."""
+
+    def fitting(self, units: Units) -> float:
+        """Multiplications of double precision that drawing the variants and fitting take."""
+        ...
+
+
 TOUCHED = 150.0
 """Multiplications of large matrices in the time of sending one number a few times through memory."""
 
@@ -97,6 +109,8 @@ def estimate(model: Model, units: Sequence[Units], explainer: Explainer, pace: P
         (cost.forwards + BACKWARD * cost.backwards + passes) * pace.of(_length(unit))
         for cost, (passes, _), unit in zip(costs, own, units, strict=True)
     )
+    if isinstance(explainer, Fitting):
+        seconds += sum(explainer.fitting(unit) for unit in units) * _seconds_per_multiplication()
     differentiates = any(cost.backwards for cost in costs)
     memory = _memory(model, max(_length(unit) for unit in units), differentiates)
     return Estimate(
@@ -113,10 +127,11 @@ def estimate(model: Model, units: Sequence[Units], explainer: Explainer, pace: P
 def measure(model: Model, units: Units) -> Pace:
     """Time passes of one text: twice a batch of random variants as the planner would pack it, the faster one counts.
 
-    A black box may be slow or cost money, so it is called for its plain prediction alone, three times.
+    A black box may be slow or cost money, so it is called for its plain prediction alone, three times; what writing a
+    variant takes comes on top.
     """
     if not isinstance(model, NetworkModel):
-        return Pace(min(_plain(model, units) for _ in range(3)), _length(units))
+        return Pace(min(_plain(model, units) for _ in range(3)) + _writing(model, units), _length(units))
     rows = max(1, min(ROWS, model.budget.rows, model.budget.tokens // _length(units)))
     (prediction,) = model.predict([units.example])  # also warms up what the first pass allocates
     target = resolve_target(model, None, prediction)
@@ -133,6 +148,29 @@ def _plain(model: Model, units: Units) -> float:
     with metered() as meter:
         model.predict([units.example])
     return meter.seconds
+
+
+def _writing(model: Model, units: Units) -> float:
+    """Seconds per variant of a text, of which half is left."""
+    if not isinstance(model, BlackBox):
+        return 0.0
+    keep = np.random.default_rng(0).random((8, len(units))) < 0.5
+    with metered() as meter:
+        list(rewritten(units, Absence.parse(model.default_absence), keep))
+    return meter.seconds / len(keep)
+
+
+@functools.cache
+def _seconds_per_multiplication() -> float:
+    """Of large matrices in double precision; timed once."""
+    size = 384
+    matrix = np.random.default_rng(0).random((size, size))
+    best = float("inf")
+    for _ in range(3):
+        with metered() as meter:
+            matrix @ matrix
+        best = min(best, meter.seconds)
+    return best / size**3
 
 
 def _length(units: Units) -> int:

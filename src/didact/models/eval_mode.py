@@ -104,3 +104,22 @@ def quiet() -> Iterator[None]:
         yield
     finally:
         _QUIET.leave()
+
+
+@contextlib.contextmanager
+def several_rows(model: nn.Module) -> Iterator[None]:
+    """Let a decoder that has no padding token take several rows of one length; as it was afterwards.
+
+    Such a classifier reads the last position of a single row and refuses more, since it could not tell padding from
+    text. Rows of embeddings that are equally long need no padding, and it reads the last position of each.
+    """
+    config = getattr(model, "config", None)
+    with exclusive(model), quiet():
+        lacking = config is not None and getattr(config, "pad_token_id", 0) is None
+        try:
+            if lacking:
+                config.pad_token_id = 0
+            yield
+        finally:
+            if lacking:
+                config.pad_token_id = None

@@ -5,21 +5,31 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 
-from didact.errors import ModelError
+from didact import checksums
+from didact.errors import ModelError, ParameterError
 from didact.models.blackbox import BlackBox
 from didact.models.compose import choose_head, compose
 from didact.models.device import choose_device
-from didact.models.encoders import embedded_path, first_line
-from didact.models.eval_mode import quiet
+from didact.models.encoders import (
+    check_weights,
+    embedded_path,
+    local_folder,
+    pretrained,
+    read_config,
+    read_network,
+    reading,
+)
 from didact.models.heads.classes import ClassesHead
 from didact.models.network import NetworkModel
-from didact.models.readers.base import READERS, ReaderOptions
+from didact.models.readers.base import READERS, ReaderOptions, network_name
 from didact.models.readers.text import TextReader
+from didact.models.vocabulary import check_vocabulary
 from didact.protocols import Model
+from didact.settings import checked
 
 if TYPE_CHECKING:
     from transformers import Pipeline, PreTrainedModel, PreTrainedTokenizerBase
@@ -28,21 +38,15 @@ DEFAULT = "default"
 """Name of the embedded sentiment classifier."""
 
 
-class AutoClass(Protocol):
-    """A Transformers ``Auto...`` class."""
-
-    @classmethod
-    def from_pretrained(cls, name: str, **options: object) -> Any:
-        """What is stored under a name; with ``output_loading_info`` a pair."""
-        ...
-
-
+@checked
 def load_model(  # noqa: PLR0913 - the one door, and every option has a default
     source: object = DEFAULT,
     *,
     inputs: str | None = None,
     labels: Sequence[str] | None = None,
-    device: str | None = None,
+    name: str | None = None,
+    version: str | None = None,
+    device: str | torch.device | None = None,
     max_length: int | None = None,
     max_truncated: float = 0.5,
     batch_tokens: int | None = None,
@@ -54,32 +58,58 @@ def load_model(  # noqa: PLR0913 - the one door, and every option has a default
         source: a Hub id or directory, ``(model, tokenizer)``, a Transformers text-classification pipeline, a function
             from a list of texts to probabilities, or "default" for the embedded English sentiment classifier.
         inputs: name of a reader, "text" or "pair"; guessed from label names such as "entailment" when not given.
-        labels: names for the columns of what a function returns.
+        labels: names for the outputs in order, in place of the model's own; as many as it has outputs.
+        name: of a function, as results show it; the function's own name when not given.
+        version: of a function: stored results are used again as long as name and version stay the same. Where it is
+            not given, a function is identified by its code, its state and its answers to a few texts.
         device: where to put a model that is loaded here ("cpu", "cuda"); the GPU when there is one. A model object
             stays where it is.
         max_length: length limit in tokens, below the model's own.
         max_truncated: largest share of a text's characters that the limit may cut off before that is an error.
         batch_tokens: tokens per batch, if the default does not suit the machine.
-        trust_remote_code: whether a Hub model may run code of its own.
+        trust_remote_code: whether code that comes with a directory or Hub model may run; a file never switches it on.
     """
-    if isinstance(source, (NetworkModel, BlackBox)):
-        return source
+    names = _names(labels)
     if callable(source) and not _is_network(source) and not _is_pipeline(source):
-        return BlackBox(source, labels=labels)
+        return BlackBox(source, labels=names, name=name, version=version)
+    if name is not None or version is not None:
+        raise ParameterError("name and version are for functions; a network is identified by its content")
+    if isinstance(source, (NetworkModel, BlackBox)):
+        _refuse_options(source, inputs=inputs, labels=labels, device=device, max_length=max_length)
+        return source
     options = ReaderOptions(max_length, max_truncated)
-    if source == DEFAULT:
+    if isinstance(source, str) and source == DEFAULT:
         network, tokenizer = _read_embedded(choose_device(device))
         if inputs is None:  # known, so that the first result need not wait for a search of all entry points
-            reader, head = TextReader(network, tokenizer, options), ClassesHead.of(network.config)
+            reader, head = TextReader(network, tokenizer, options), ClassesHead.of(network.config).named(names)
             return NetworkModel(network, reader, head, batch_tokens=batch_tokens)
     else:
         network, tokenizer = _obtain(source, inputs, device, trust_remote_code)
         _check(network, tokenizer)
-    return compose(network, tokenizer, inputs=inputs, options=options, batch_tokens=batch_tokens)
+        folder = local_folder(str(source)) if isinstance(source, (str, Path)) else None
+        check_vocabulary(network, tokenizer, name=network_name(network), folder=folder)
+    return compose(network, tokenizer, inputs=inputs, options=options, labels=names, batch_tokens=batch_tokens)
+
+
+def _names(labels: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Label names as given; what cannot name outputs is refused."""
+    if labels is None:
+        return None
+    if not all(label.strip() for label in labels):
+        raise ParameterError(f"labels must be names, one for each output, none of them blank, got {labels!r:.100}")
+    if len(set(labels)) < len(labels):
+        raise ParameterError(f"labels must differ from each other, got {list(labels)!r:.100}")
+    return tuple(labels)
+
+
+def _refuse_options(model: Model, **options: object) -> None:
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise ParameterError(f"{model.name} is loaded already, so {', '.join(given)} cannot be set; set it on loading")
 
 
 def _obtain(
-    source: object, inputs: str | None, device: str | None, trust: bool
+    source: object, inputs: str | None, device: str | torch.device | None, trust: bool
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Network and tokenizer from any of the forms that have them."""
     if isinstance(source, (str, Path)):
@@ -102,35 +132,29 @@ def _obtain(
 def _read(
     name: str, inputs: str | None, device: torch.device, trust: bool
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    path = Path(name)
-    place = str(path) if path.exists() else name
-    if path.is_dir() and not (path / "config.json").is_file():
+    path = local_folder(name)
+    if path is not None and not (path / "config.json").is_file():
         raise ModelError(f"the directory {name} holds no model: there is no config.json in it")
-    if path.is_file():
+    if path is None and _is_file(name):
         raise ModelError(f"{name} is a file; give the directory that holds config.json and model.safetensors")
-    import transformers
-
-    try:
-        config = transformers.AutoConfig.from_pretrained(place, trust_remote_code=trust)
+    if path is not None:
+        cure = f"copy the folder again, or delete {checksums.HASHES} if you changed it yourself"
+        checksums.check_hashes(path, cure)
+    with reading(repr(name), _hint(name, path)):
+        config = read_config(name, trust=trust)
         head = choose_head(config.architectures or (), config)
-        processor = _auto(_processor_class(inputs)).from_pretrained(place, trust_remote_code=trust)
-        with quiet():
-            network, report = _auto(head.card.auto_class).from_pretrained(
-                place, config=config, trust_remote_code=trust, use_safetensors=True, output_loading_info=True
-            )
-    except (OSError, ValueError, KeyError, ImportError) as problem:
-        raise ModelError(f"cannot load {name!r}: {first_line(problem)} {_hint(name, path)}") from problem
-    if report["missing_keys"]:
-        missing = ", ".join(sorted(report["missing_keys"])[:3])
-        raise ModelError(f"the weights of {name!r} lack {missing}: it was not trained as a {head.card.architecture}")
+        processor = pretrained(_processor_class(inputs), name, trust=trust)
+        network, report = read_network(head.card.auto_class, name, config, trust=trust)
+    untrained = f": it was not trained as a {head.card.architecture}"
+    check_weights(report, repr(name), lambda key: True, untrained)
     return network.to(device).eval(), processor
 
 
-def _auto(name: str) -> type[AutoClass]:
-    import transformers
-
-    loader: type[AutoClass] = getattr(transformers, name)
-    return loader
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
 
 
 def _processor_class(inputs: str | None) -> str:
@@ -148,9 +172,9 @@ def _read_embedded(device: torch.device) -> tuple[PreTrainedModel, PreTrainedTok
     return cast("PreTrainedModel", network.to(device)), PreTrainedTokenizerFast.from_pretrained(embedded_path())
 
 
-def _hint(name: str, path: Path) -> str:
-    if path.is_dir():
-        return "(weights must be safetensors)"
+def _hint(name: str, path: Path | None) -> str:
+    if path is not None:
+        return "(weights must be safetensors, and no file there damaged)"
     return f"({name!r} is not a directory here, so it was looked for at the Hub; 'default' is the embedded model)"
 
 
@@ -193,7 +217,7 @@ def _check(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None
         raise ModelError(f"{type(network).__name__} is an encoder-decoder; only encoders and decoders can be explained")
 
 
-def _stays(network: PreTrainedModel, device: str | None) -> None:
+def _stays(network: PreTrainedModel, device: str | torch.device | None) -> None:
     if device is not None and choose_device(device).type != network.device.type:
         raise ModelError(
             f"the model is on {network.device} and is never moved; move it with model.to({device!r}) or leave device "

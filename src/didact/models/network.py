@@ -9,17 +9,20 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from didact.code_identity import digest_of, foreign_code
 from didact.errors import CapabilityError, ParameterError
 from didact.meter import count
 from didact.models import precision
 from didact.models.attention_gradients import attention_maps, maps_times_gradient
 from didact.models.batch import Encoded, EncodedBatch, Ints
-from didact.models.eval_mode import evaluating, frozen, parameters
+from didact.models.eval_mode import evaluating, frozen, several_rows
 from didact.models.exclusive import exclusive
 from didact.models.gradients import Blends, PointRows, Value, graph_budget, weighted_gradients
 from didact.models.heads.base import Head
 from didact.models.hidden import Reduce, hidden_gradients, hidden_layers, hidden_states, layer_of
+from didact.models.identity import network_identity
 from didact.models.layers import Trace, is_layered, trace
+from didact.models.packed import is_packed
 from didact.models.planner import default_budget, run
 from didact.models.readers.base import AnyReader, network_name
 from didact.models.soft_masks import position_weights, soft_values
@@ -38,7 +41,7 @@ from didact.protocols import (
     TargetLike,
     Visit,
 )
-from didact.provenance import content_hash
+from didact.provenance import fingerprint
 from didact.registry import unknown
 from didact.types import Example, Floats, Keep, Level, Prediction, Scale, Target, Units
 
@@ -65,7 +68,6 @@ class NetworkModel:
         self.scales: tuple[Scale, ...] = head.scales
         self.levels: tuple[Level, ...] = reader.levels
         self.budget = default_budget(reader.device, batch_tokens)
-        self._hashed: tuple[object, str] | None = None
         self._traits: Traits | None = None
         self._capabilities: frozenset[str] | None = None
 
@@ -77,7 +79,8 @@ class NetworkModel:
     @property
     def precision(self) -> float:
         """How far the explained pass may lie from the plain one: further where products are rounded."""
-        return 1e-3 if precision.step(self.dtype, self.reader.device) < 1e-4 else 3e-2
+        exact = precision.step(self.dtype, self.reader.device) < 1e-4 and not is_packed(self.network)
+        return 1e-3 if exact else 3e-2
 
     @property
     def dtype(self) -> torch.dtype:
@@ -125,21 +128,10 @@ class NetworkModel:
         return self._capabilities
 
     def fingerprint(self) -> str:
-        """Hash of the configuration and of 64 evenly spaced values of every weight, renewed when a weight changed."""
+        """Hash of what decides predictions: every weight, the configuration, reader and tokenizer, the head."""
         with exclusive(self.network):
-            state = tuple((weight.data_ptr(), weight._version) for weight in parameters(self.network))
-            if self._hashed is None or self._hashed[0] != state:
-                self._hashed = (state, self._hash())
-            return self._hashed[1]
-
-    def _hash(self) -> str:
-        config = getattr(self.network, "config", None)
-        parts = [type(self.network).__name__ if config is None else config.to_dict(), self.reader.identity()]
-        for name, weight in self.network.state_dict().items():
-            flat = weight.detach().reshape(-1)
-            sample = flat[:: max(1, flat.numel() // 64)][:64].double().cpu().numpy()
-            parts.append([name, list(weight.shape), sample.tobytes().hex()])
-        return content_hash(parts)
+            reading = [self.reader.identity(), foreign_code(type(self.reader))]
+            return fingerprint([network_identity(self.network), reading, digest_of(self.head)])
 
     def target(self, given: TargetLike, prediction: Prediction, scale: Scale) -> Target:
         """What the head makes of a user's wish; nothing means what is predicted."""
@@ -276,7 +268,7 @@ class NetworkModel:
     def values_at(self, units: Units, target: Target, vectors: Tensor) -> Tensor:
         """The target at given embeddings of one example, differentiable: (k, positions, dim) -> (k,)."""
         _, value = self._points([units], [target], [vectors])
-        with evaluating(self.network), torch.enable_grad():
+        with evaluating(self.network), several_rows(self.network), torch.enable_grad():
             values = value(np.zeros(len(vectors), dtype=np.int64), vectors)
         count(forwards=len(vectors), evaluated=len(vectors))
         return values

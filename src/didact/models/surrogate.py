@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 
+from didact import checksums, disk
 from didact.errors import FormatError, InputError, ModelError, ParameterError
 from didact.models.compose import compose
 from didact.models.device import choose_device
@@ -109,22 +110,21 @@ def fine_tune_masked(
 
 
 def save_surrogate(surrogate: NetworkModel, folder: Path) -> None:
-    """Write weights (safetensors), configuration and tokenizer into a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write weights (safetensors), configuration and tokenizer into a folder, with a checksum of every file."""
     network = surrogate.network
     native = isinstance(network, NativeBertForSequenceClassification)
-    with quiet():
-        surrogate.tokenizer.save_pretrained(folder)
-        if native:
-            weights = {name: weight.contiguous() for name, weight in network.state_dict().items()}
-            save_file(weights, folder / "model.safetensors")
-            text = json.dumps(network.config.to_dict(), indent=1, sort_keys=True)
-            (folder / "config.json").write_text(text, encoding="utf-8")
-        else:
-            network.save_pretrained(folder)
     facts = {"name": surrogate.name, "native": native, "inputs": surrogate.inputs}
     facts |= dataclasses.asdict(surrogate.reader.options)
-    (folder / SETTINGS).write_text(json.dumps(facts, indent=1), encoding="utf-8")  # last: a torn folder lacks it
+    with disk.filling(folder, checksums.HASHES) as beside, quiet():
+        surrogate.tokenizer.save_pretrained(beside)
+        if native:
+            weights = {name: weight.contiguous() for name, weight in network.state_dict().items()}
+            save_file(weights, beside / "model.safetensors")
+            disk.write_text(beside / "config.json", json.dumps(network.config.to_dict(), indent=1, sort_keys=True))
+        else:
+            network.save_pretrained(beside)
+        disk.write_text(beside / SETTINGS, json.dumps(facts, indent=1))
+        checksums.write_hashes(beside)
 
 
 def load_surrogate(folder: Path, device: str | None = None) -> NetworkModel:
@@ -132,6 +132,7 @@ def load_surrogate(folder: Path, device: str | None = None) -> NetworkModel:
     place = folder / SETTINGS
     if not place.is_file():
         raise FormatError(f"{folder} holds no surrogate: there is no {SETTINGS} in it; make one with fine_tune_masked")
+    checksums.check_hashes(folder, "delete the folder and run again", needed=True)
     facts = json.loads(place.read_text(encoding="utf-8"))
     limits = ReaderOptions(facts["max_length"], facts["max_truncated"])
     if facts["native"]:

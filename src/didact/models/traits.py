@@ -16,9 +16,11 @@ from didact.models import precision
 from didact.models.attention import goes_through_interface
 from didact.models.batch import Inputs
 from didact.models.eval_mode import quiet
+from didact.models.packed import is_packed
 from didact.models.readers.base import AnyReader
 
 _TOLERANCE = 1e-5
+_ROUNDING = 0.05  # what 8-bit layers may change when there is padding beside the text
 
 
 @dataclass(frozen=True)
@@ -28,9 +30,9 @@ class Traits:
     Attributes:
         position_offset: first position id to pass so that nothing changes; None when a token taken out, with the
             positions of the others kept, is not the same as a token hidden from attention.
-        batches: whether several rows may go through at once.
+        batches: whether several rows may go through at once, each with the outputs it has alone.
         shows_attention: whether its attention maps can be observed.
-        takes_embeddings: whether ``inputs_embeds`` reproduces the plain pass.
+        takes_embeddings: whether ``inputs_embeds`` reproduces the plain pass, and gradients reach it.
         pads_embeddings: whether right-padded embeddings do too.
         reads_last: whether they are accepted and change the outputs: the network reads its last position.
     """
@@ -57,17 +59,18 @@ def find_traits(network: nn.Module, reader: AnyReader, outputs: Callable[[object
         outputs: what matters of its result, rows first.
     """
     trial = _Trial(network, reader, outputs)
+    packed = is_packed(network)
     with quiet(), torch.inference_mode():
         vectors = trial.vectors()
         takes = vectors is not None and trial.agrees(trial.plain, reader.embedded(trial.codes, vectors))
         padded = trial.padding_gap(vectors) if vectors is not None and takes else math.inf
         return Traits(
             position_offset=_position_offset(trial),
-            batches=trial.agrees(torch.cat([trial.plain] * 2), reader.whole(trial.codes * 2)),
+            batches=not packed and trial.agrees(torch.cat([trial.plain] * 2), reader.whole(trial.codes * 2)),
             shows_attention=_shows_attention(trial),
-            takes_embeddings=takes,
+            takes_embeddings=takes and not packed,
             pads_embeddings=padded <= _TOLERANCE,
-            reads_last=_TOLERANCE < padded < math.inf,
+            reads_last=(_ROUNDING if packed else _TOLERANCE) < padded < math.inf,
         )
 
 

@@ -138,18 +138,21 @@ class Ways:
 
 @dataclass(frozen=True, eq=False)
 class Followed:
-    """Points, followed by one more."""
+    """Points, followed by others."""
 
     points: Points
-    last: Tensor
+    others: Points
 
     def __len__(self) -> int:
-        return len(self.points) + 1
+        return len(self.points) + len(self.others)
 
     def __getitem__(self, indices: slice) -> Tensor:
         start, stop, _ = indices.indices(len(self))
-        parts = [self.points[start : min(stop, len(self.points))]] if start < len(self.points) else []
-        return torch.cat([*parts, *([self.last[None]] if stop == len(self) else [])])
+        first = len(self.points)
+        parts = [self.points[start : min(stop, first)]] if start < first else []
+        if stop > first:
+            parts.append(self.others[max(start, first) - first : stop - first])
+        return torch.cat(parts)
 
 
 def covered(units: Units) -> Ints:

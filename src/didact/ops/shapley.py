@@ -23,6 +23,10 @@ DECIDING = 160
 """Pairs that decide; more would cost time and change little."""
 
 
+COMMON = 2.0
+"""Draws that the spread of all units together counts for, beside a unit's own."""
+
+
 class ShapleyEstimate(NamedTuple):
     """Shapley values and their standard errors, one per unit; no errors where they cannot be estimated."""
 
@@ -97,6 +101,23 @@ def mean_contributions(orders: Ints, values: Floats, empty: float, full: float) 
     count = len(each)
     errors = each.std(axis=0, ddof=1) / np.sqrt(count) if count > 1 else np.zeros(0)
     return ShapleyEstimate(each.mean(axis=0), errors)
+
+
+def few_draw_errors(errors: Floats, draws: int) -> Floats:
+    """Standard errors that hold for few draws: estimate +- 1.96 errors covers what a t interval would.
+
+    A unit that matters only in some coalitions may show no spread at all in a few draws, so every unit's variance is
+    drawn towards the mean of all. What is still uncertain about it widens the error as the t distribution's tails do.
+    """
+    own = draws - 1
+    freedom = own + COMMON
+    pooled = np.sqrt((own * errors**2 + COMMON * (errors**2).mean()) / freedom)
+    z = 1.959964
+    # The quantile of t by Cornish and Fisher's expansion; its error is below 0.3 % from four degrees of freedom on.
+    first, second = (z**2 + 1) / 4, (5 * z**4 + 16 * z**2 + 3) / 96
+    third = (3 * z**6 + 19 * z**4 + 17 * z**2 - 15) / 384
+    widened: Floats = pooled * (1 + first / freedom + second / freedom**2 + third / freedom**3)
+    return widened
 
 
 def _least_squares(rows: Bools, differences: Floats, total: float) -> tuple[Floats, Floats]:

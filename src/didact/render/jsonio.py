@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Sequence
 
 from didact.errors import FormatError, InputError
 from didact.types import Explanation
+from didact.validation import dump_json, parse_json
 
 FORMAT = "didact-explanations"
 VERSION = 1
@@ -18,10 +17,7 @@ def dump(explanations: Sequence[Explanation], *, indent: int | None = None) -> s
     if not explanations:
         raise InputError("there is nothing to write: the list of explanations is empty; give at least one")
     plain = {"format": FORMAT, "version": VERSION, "explanations": [each.to_dict() for each in explanations]}
-    text = json.dumps(plain, ensure_ascii=False, indent=indent)
-    # A lone surrogate cannot be encoded when the text is written to a file, and a control character may act; escapes
-    # do neither.
-    return re.sub("[\x7f-\x9f\ud800-\udfff]", lambda match: f"\\u{ord(match.group()):04x}", text)
+    return dump_json(plain, indent=indent)
 
 
 def load(text: str) -> list[Explanation]:
@@ -30,10 +26,7 @@ def load(text: str) -> list[Explanation]:
     Raises:
         FormatError: the text is not such a document; the message names the explanation and what is wrong with it.
     """
-    try:
-        document = json.loads(text)
-    except json.JSONDecodeError as problem:
-        raise FormatError(f"not JSON: {problem}") from None
+    document = parse_json(text)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise FormatError(f'not a file of explanations: expected a JSON object with "format": "{FORMAT}"')
     version = document.get("version")

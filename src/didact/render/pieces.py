@@ -10,7 +10,11 @@ from didact.render.colour import strengths
 from didact.types import Explanation
 
 _SHOWN = {code: 0x2400 + code for code in range(32)} | {0x7F: 0x2421} | dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
-_SHOWN |= dict.fromkeys(range(0xD800, 0xE000), 0xFFFD)
+# Halves of surrogate pairs cannot be written, U+FFFE and U+FFFF are no XML, and marks that turn the direction of what
+# follows can make a line read as another one.
+_SHOWN |= dict.fromkeys(
+    (*range(0xD800, 0xE000), 0xFFFE, 0xFFFF, *range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD
+)
 _KEPT = {code: picture for code, picture in _SHOWN.items() if chr(code) not in "\n\r\t"}
 
 
@@ -51,7 +55,7 @@ def pieces(explanation: Explanation, field: int = 0) -> list[Piece]:
 
 
 def printable(text: str) -> str:
-    """The text with control characters (but line breaks and tabs) drawn as pictures, so that they cannot act."""
+    """The text with what could act on a terminal or break a page drawn as a picture; line breaks and tabs stay."""
     return text.translate(_KEPT)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, Tas
 from rich.text import Text
 
 from didact.render.facts import duration
+from didact.render.pieces import printable
 
 
 class ProgressBar:
@@ -43,7 +45,7 @@ class ProgressBar:
         now = self._clock()
         if not self._works:
             self._last_line = now
-        self._works.append(_Work(what, total, now, self._clock))
+        self._works.append(_Work(" ".join(printable(what).split()), total, now, self._clock))
         if self._shown is not None:
             self._add(self._shown, self._works[-1])
 
@@ -79,7 +81,7 @@ class ProgressBar:
     def _appear(self) -> None:
         if self._clock() - self._works[0].started < self.patience:
             return
-        columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), _Pace())
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), _Pace())
         console = Console(file=self._stream, force_jupyter=False)
         # Standard output may be piped into a file: nothing printed there may be led to this stream.
         self._shown = Progress(*columns, console=console, transient=True, redirect_stdout=False)
@@ -96,8 +98,9 @@ class ProgressBar:
             return
         self._last_line = now
         share = f"{work.done / work.total:.0%} " if work.total else ""
-        self._stream.write(f"{work.what}: {share}({work.done:,} of {work.total:,}), {work.pace()}\n")
-        self._stream.flush()
+        with contextlib.suppress(OSError, ValueError):  # nobody reads on: the work goes on without its lines
+            self._stream.write(f"{work.what}: {share}({work.done:,} of {work.total:,}), {work.pace()}\n")
+            self._stream.flush()
 
 
 @dataclass

@@ -20,6 +20,7 @@ from rich.text import Text
 
 from didact.render import facts
 from didact.render.colour import DARK, FAINT, LIGHT, Palette, channels, strengths, tint
+from didact.render.console import safe_console
 from didact.render.pieces import Piece, name, pieces, printable, ranked
 from didact.types import Explanation
 
@@ -45,7 +46,7 @@ def terminal(explanations: Sequence[Explanation]) -> RenderableType:
 
 def show_in_terminal(explanations: Sequence[Explanation]) -> None:
     """Print to standard output: in colour on a terminal, as plain text into a pipe or a file."""
-    console = Console(force_jupyter=False)
+    console = safe_console()
     if console.is_terminal:
         console.print(terminal(explanations))
     else:
@@ -76,7 +77,7 @@ def terminal_svg(explanations: Sequence[Explanation], *, title: str = "didact", 
     )
     console.print(_blocks(explanations, DARK))
     digest = hashlib.sha256(repr((title, width, explanations)).encode("utf-8", "replace")).hexdigest()
-    svg = console.export_svg(title=title, unique_id=f"didact-{digest[:12]}", theme=_theme(DARK))
+    svg = console.export_svg(title=printable(title), unique_id=f"didact-{digest[:12]}", theme=_theme(DARK))
     svg = re.sub(r"@font-face\s*\{[^}]*\}\s*", "", svg)
     return svg.replace("Fira Code", "ui-monospace, SFMono-Regular, Menlo, Consolas")
 
@@ -106,11 +107,11 @@ def _single(group: facts.Group, palette: Palette) -> RenderableType:
     explanation = group.first
     head = _facts()
     _prediction(head, group)
-    head.add_row("target", printable(facts.target(explanation)))
+    head.add_row("target", _plain(facts.target(explanation)))
     head.add_row("method", _method(explanation))
     head.add_row("cost", facts.cost(explanation))
     if facts.details(explanation):
-        head.add_row("details", printable("  ".join(facts.details(explanation))))
+        head.add_row("details", _plain("  ".join(facts.details(explanation))))
     body = Group(_source(explanation, palette), Text(), _bars(explanation, palette), Text(), _legend(group, palette))
     return _spaced(head, *_warnings(facts.warnings(explanation)), Text(), body)
 
@@ -119,7 +120,7 @@ def _comparison(group: facts.Group, palette: Palette) -> RenderableType:
     head = _facts()
     _prediction(head, group)
     if group.target is not None:
-        head.add_row("target", printable(facts.target(group.first)))
+        head.add_row("target", _plain(facts.target(group.first)))
     rows = Table.grid(padding=(0, 3, 0, 0), expand=True)
     rows.add_column(ratio=2, min_width=16)
     rows.add_column(ratio=5)
@@ -144,6 +145,11 @@ def _row_body(group: facts.Group, explanation: Explanation, palette: Palette) ->
     return Group(_source(explanation, palette), *_warnings(group.own_warnings(explanation)), Text(), listed, Text())
 
 
+def _plain(text: str) -> Text:
+    """A text from outside: brackets in it are no markup, and control characters are drawn."""
+    return Text(printable(text))
+
+
 def _facts() -> Table:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
@@ -155,9 +161,9 @@ def _prediction(head: Table, group: facts.Group) -> None:
     line = Text(printable(group.first.prediction.label), "bold").append(f"  {facts.certainty(group.first)}", "not bold")
     head.add_row("prediction", line)
     if group.example.label is not None:
-        head.add_row("gold label", printable(str(group.example.label)))
+        head.add_row("gold label", _plain(str(group.example.label)))
     if group.first.model:
-        head.add_row("model", printable("  ".join(facts.origin(group.first))))
+        head.add_row("model", _plain("  ".join(facts.origin(group.first))))
 
 
 def _method(explanation: Explanation) -> Text:

@@ -11,6 +11,7 @@ from pathlib import Path
 from didact.errors import DidactError, FormatError, InputError
 from didact.models.outputs import resolve_target
 from didact.protocols import Model
+from didact.provenance import is_sampled
 from didact.store import explanations as store
 from didact.types import Example, Explanation, Prediction, Units
 
@@ -36,10 +37,11 @@ def read_labels(path: Path | str, model: Model, *, force: bool = False) -> list[
     rows = list(_parquet(place) if place.suffix == ".parquet" else _lines(place))
     if not rows:
         raise InputError(f"{place} holds no labels")
+    source = {"name": model.name, "fingerprint": model.fingerprint()}  # once: it looks at every weight
     for row in rows:
-        _check_model(row, model, force)
+        _check_model(row, model, source["fingerprint"], force)
     _check_units(rows, model)
-    return _completed(rows, model)
+    return _completed(rows, model, source)
 
 
 @dataclass(frozen=True)
@@ -119,12 +121,13 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _check_model(row: _Row, model: Model, force: bool) -> None:
+def _check_model(row: _Row, model: Model, fingerprint: str, force: bool) -> None:
     """Refuse labels of another model, and of outputs that this one does not have."""
-    if row.fingerprint and row.fingerprint != model.fingerprint() and not force:
+    if row.fingerprint and row.fingerprint != fingerprint and not force:
+        earlier = " (of an earlier didact, which did not look at all of a model)" if is_sampled(row.fingerprint) else ""
         raise FormatError(
-            f"{row.where}: this label explains the model with fingerprint {row.fingerprint}, and {model.name} has "
-            f"{model.fingerprint()}; collect labels of this model, or use force=True if it answers alike"
+            f"{row.where}: this label explains the model with fingerprint {row.fingerprint}{earlier}, and {model.name} "
+            f"has {fingerprint}; collect labels of this model, or use force=True if it answers alike"
         )
     if row.whole is not None and row.whole.prediction.labels != model.labels:
         raise FormatError(
@@ -152,16 +155,18 @@ def _check_units(rows: Sequence[_Row], model: Model) -> None:
                 )
 
 
-def _completed(rows: Sequence[_Row], model: Model) -> list[Explanation]:
+def _completed(rows: Sequence[_Row], model: Model, source: Mapping[str, str]) -> list[Explanation]:
     """Explanations; of plain rows with the model's own units and prediction."""
     plain = [row for row in rows if row.whole is None]
     units = iter(model.units([row.example for row in plain]) if plain else [])
     predictions = iter(model.predict([row.example for row in plain]) if plain else [])
     signed = any(score < 0 for row in plain for score in row.scores)
-    return [row.whole or _explained(row, model, next(units), next(predictions), signed) for row in rows]
+    return [row.whole or _explained(row, model, source, next(units), next(predictions), signed) for row in rows]
 
 
-def _explained(row: _Row, model: Model, units: Units, prediction: Prediction, signed: bool) -> Explanation:
+def _explained(
+    row: _Row, model: Model, source: Mapping[str, str], units: Units, prediction: Prediction, signed: bool
+) -> Explanation:
     label = row.plain.get("label")
     try:
         target = resolve_target(model, label if isinstance(label, (int, str)) else None, prediction, None)
@@ -174,5 +179,5 @@ def _explained(row: _Row, model: Model, units: Units, prediction: Prediction, si
         target=target,
         prediction=prediction,
         signed=bool(row.plain.get("signed", signed)),
-        model={"name": model.name, "fingerprint": model.fingerprint()},
+        model=source,
     )

@@ -5,8 +5,11 @@ Everything takes one value per example, NaN where a metric is not defined, and d
     averages.by_example(...)       several seeds per example: averaged first, since they are not further examples
     bootstrap.interval(values)     how sure is this mean?
     compare.pairwise(values)       which explainers differ, and which are as good as the best?
-    compare.against(values, name)  which differ from this one (a random baseline)?
+    compare.compare_all(metrics)   the same for all metrics of a report, with one error rate for all of it
+    means.mean_tests(differences)  which mean differences are not zero?
+    paired.wilcoxon(a, b)          the signed-rank test, for tables of papers that use it
     correlation.kendall(a, b)      do two lists of numbers order things alike?
     crossed.crossed_gain(a, b)     how sure is a gain when both students and test items are samples?
     power.examples_needed(a - b)   how many examples would show such a difference?
+    power.fewest_texts(tests)      how many are needed for any verdict at all?
 """

@@ -1,15 +1,22 @@
-"""Bootstrap intervals of a mean and of a mean difference.
+"""Intervals of a mean and of a mean difference.
 
-The interval is the bias-corrected and accelerated one (Efron 1987). Metrics of explanations are bounded and often
-skewed: unlike mean ± 2 standard errors, the interval then leans to the long side and never leaves the range of the
-values; unlike plain percentiles, it corrects for skew. For a mean the correction costs nothing, because the jackknife
-has a closed form.
+The interval is the studentised bootstrap's (Efron's bootstrap-t): each resample's mean is divided by its own standard
+error, so that the interval takes the skew of the values into account, and their small number. Metrics of explanations
+are often skewed: percentile intervals, bias-corrected or not, then hold the truth in 77 % to 87 % of the cases at 20
+values. Bootstrap-t alone holds it in 92 % at 20 lognormal values, because a sample of a skewed distribution tends to
+look less skewed than it is; so the share left outside is divided by 1 + 2 |skewness| / sqrt(n), the order of the error
+that skew makes. Simulated, 95 % intervals then hold the truth in 93 % to 97 % of the cases from 10 normal, exponential
+or 20 lognormal values on. The mean of values that are 0 or 1 is a share, whose interval is Jeffreys' (Brown, Cai and
+DasGupta 2001).
 
-    >>> result = interval([0.1, 0.4, 0.2, 0.9, float("nan")])
+    >>> result = interval([0.1, 0.4, 0.2, 0.9, 0.3, 0.2, 0.5, 0.4, 0.6, 0.4, float("nan")])
     >>> result.mean, result.n, result.dropped
-    (0.4, 4, 1)
+    (0.4, 10, 1)
     >>> result.low < 0.4 < result.high
     True
+
+There is no interval where none can be relied on: of fewer than ``FEWEST`` values, and where so few differ from the rest
+that many resamples would have no spread.
 
 What is resampled depends on the number of values and the seed alone, and values are sorted first. So neither the order
 of the examples nor the other columns of a table change an interval beyond rounding.
@@ -20,18 +27,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtr, ndtri
+from scipy.special import betaincinv
 
-from didact.errors import InputError, ParameterError
+from didact.errors import InputError
+from didact.stats.resampling import check_resampling, drawn_counts
 from didact.types import Floats
 
-RESAMPLES = 4000
+RESAMPLES = 3999
+FEWEST = 10
+"""Fewer values than this have no interval."""
 BLOCK = 2_000_000
-"""Cells of one matrix of resampling counts (16 MB)."""
+"""Cells of one matrix of resampling counts (8 MB)."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +49,7 @@ class Interval:
 
     Attributes:
         mean: of the defined values; NaN when there are none.
-        low: lower end; NaN for fewer than two values, which have no spread, or where one is infinite.
+        low: lower end; NaN where there is no interval: not enough values, or an infinite one.
         high: upper end, likewise.
         n: how many values were defined.
         dropped: how many were NaN; for pairs, how many pairs had one.
@@ -66,23 +75,16 @@ def intervals(
     arrays = [np.asarray(column, dtype=np.float64).ravel() for column in columns]
     kept = [np.sort(column[~np.isnan(column)]) for column in arrays]
     results = [_without_spread(values, len(column) - len(values)) for values, column in zip(kept, arrays, strict=True)]
-    alike: dict[int, list[int]] = defaultdict(list)
+    alike: dict[tuple[int, bool], list[int]] = defaultdict(list)
     for place, values in enumerate(kept):
-        if len(values) > 1 and np.isfinite(values).all():
-            alike[len(values)].append(place)
-    for n, places in alike.items():
-        ends = _accelerated(np.stack([kept[place] for place in places]), level, resamples, seed)
-        for place, mean, low, high in zip(places, *(end.tolist() for end in ends), strict=True):
-            results[place] = Interval(mean, low, high, n, results[place].dropped)
+        if len(values) >= FEWEST and np.isfinite(values).all():
+            alike[len(values), bool(np.isin(values, (0.0, 1.0)).all())].append(place)
+    for (n, share), places in alike.items():
+        rows = np.stack([kept[place] for place in places])
+        ends = _of_shares(rows, level) if share else _studentised(rows, level, resamples, seed)
+        for place, low, high in zip(places, *(end.tolist() for end in ends), strict=True):
+            results[place] = Interval(results[place].mean, low, high, n, results[place].dropped)
     return results
-
-
-def check_resampling(level: float, resamples: int) -> None:
-    """Refuse a level that is no probability, and fewer than one resample."""
-    if not 0 < level < 1:
-        raise ParameterError(f"level must lie between 0 and 1, got {level!r}; 0.95 is usual")
-    if resamples < 1:
-        raise ParameterError(f"resamples must be at least 1, got {resamples!r}; some thousands are usual")
 
 
 def differences(a: ArrayLike, b: ArrayLike) -> Floats:
@@ -98,56 +100,48 @@ def differences(a: ArrayLike, b: ArrayLike) -> Floats:
 
 def _without_spread(values: Floats, dropped: int) -> Interval:
     with np.errstate(invalid="ignore"):
-        mean = float(values.mean()) if len(values) else float("nan")
+        mean = float("nan") if not len(values) else float(values[0] if values[0] == values[-1] else values.mean())
     return Interval(mean, float("nan"), float("nan"), len(values), dropped)
 
 
-def _accelerated(values: Floats, level: float, resamples: int, seed: int) -> tuple[Floats, Floats, Floats]:
-    """Means and both ends of sorted rows (columns, n)."""
-    constant = values[:, 0] == values[:, -1]
-    means = np.where(constant, values[:, 0], values.mean(axis=1))
-    spread = values - means[:, None]  # (columns, n)
-    drawn = _resampled_means(spread, resamples, seed)  # (columns, resamples)
+def _of_shares(values: Floats, level: float) -> tuple[Floats, Floats]:
+    """Both ends for rows of zeros and ones: quantiles of Beta(hits + 1/2, misses + 1/2)."""
+    hits, n = values.sum(axis=1), values.shape[1]
+    low, high = (betaincinv(hits + 0.5, n - hits + 0.5, share) for share in ((1 - level) / 2, (1 + level) / 2))
+    return np.where(hits == 0, 0.0, low), np.where(hits == n, 1.0, high)
 
-    # Means that equal the sample's count half; rounding must not decide on which side they fall.
-    rounding = 1e-12 * np.abs(spread).max(axis=1, keepdims=True)
-    below = (drawn < -rounding).mean(axis=1) + 0.5 * (np.abs(drawn) <= rounding).mean(axis=1)
-    bias = ndtri(np.clip(below, 0.5 / resamples, 1 - 0.5 / resamples))
-    power = np.where(constant, 1.0, (spread**2).sum(axis=1)) ** 1.5
-    acceleration = (spread**3).sum(axis=1) / (6 * power)
 
+def _studentised(values: Floats, level: float, resamples: int, seed: int) -> tuple[Floats, Floats]:
+    """Both ends for sorted rows (columns, n); NaN where more resamples than an end leaves out have no spread."""
+    means = values.mean(axis=1, keepdims=True)
+    spread = values - means
+    deviation = np.sqrt((spread**2).mean(axis=1, keepdims=True))
+    flat = deviation <= 1e-12 * np.abs(values).max(axis=1, keepdims=True)
+    drawn = _statistics(spread / np.where(flat, 1.0, deviation), resamples, seed)
     drawn.sort(axis=1)
-    ends = []
-    for z in ndtri([(1 - level) / 2, (1 + level) / 2]):
-        shifted = bias + z
-        share = ndtr(bias + shifted / np.maximum(1 - acceleration * shifted, 1e-9))
-        ends.append(np.where(constant, means, means + _at(drawn, share)))
-    return means, ends[0], ends[1]
+    skew = np.abs((spread**3).mean(axis=1)) / np.where(flat, 1.0, deviation)[:, 0] ** 3
+    left_out = (1 - level) / (1 + 2 * skew / np.sqrt(values.shape[1])) / 2
+    outside = np.maximum(((resamples + 1) * left_out).astype(np.int64) - 1, 0)
+    row = np.arange(len(drawn))
+    above, below = drawn[row, -1 - outside], drawn[row, outside]
+    usable = np.isfinite(above) & np.isfinite(below) & ~flat[:, 0]
+    low, high = (
+        np.where(usable, means[:, 0] - deviation[:, 0] * np.where(usable, end, 0.0), np.nan) for end in (above, below)
+    )
+    return low, high
 
 
-def _at(ordered: Floats, share: Floats) -> Floats:
-    """Quantile ``share`` of each sorted row, linear between neighbours."""
-    place = share * (ordered.shape[1] - 1)
-    left = np.minimum(place.astype(np.int64), max(ordered.shape[1] - 2, 0))
-    right = np.minimum(left + 1, ordered.shape[1] - 1)
-    rows = np.arange(len(ordered))
-    low, high = ordered[rows, left], ordered[rows, right]
-    return low + (place - left) * (high - low)  # type: ignore[no-any-return]
-
-
-def _resampled_means(values: Floats, resamples: int, seed: int) -> Floats:
-    n = values.shape[1]
-    rows = max(1, min(resamples, BLOCK // n))
-    means = np.empty((len(values), resamples))
-    for start in range(0, resamples, rows):
-        counts = _counts(n, min(rows, resamples - start), start, seed)
-        means[:, start : start + len(counts)] = values @ counts.T / n
-    return means
-
-
-@lru_cache(maxsize=4)
-def _counts(n: int, rows: int, start: int, seed: int) -> Floats:
-    """How often each of ``n`` values is drawn in each of ``rows`` resamples (rows, n)."""
-    rng = np.random.default_rng([seed, n, start])
-    drawn = rng.integers(n, size=(rows, n)) + n * np.arange(rows)[:, None]
-    return np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n).astype(np.float64)
+def _statistics(spread: Floats, resamples: int, seed: int) -> Floats:
+    """Means over standard deviations of the resamples of standardised rows (columns, resamples)."""
+    n = spread.shape[1]
+    step = max(1, min(resamples, BLOCK // n))
+    squares = spread**2
+    drawn = np.empty((len(spread), resamples))
+    for start in range(0, resamples, step):
+        counts = drawn_counts(n, min(step, resamples - start), (seed, n, start)).astype(np.float64).T
+        mean = spread @ counts / n
+        variance = squares @ counts / n - mean**2
+        flat = variance <= 1e-12
+        block = mean / np.sqrt(np.where(flat, 1.0, variance))
+        drawn[:, start : start + step] = np.where(flat, np.copysign(np.inf, mean), block)
+    return drawn

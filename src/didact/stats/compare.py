@@ -8,21 +8,35 @@
     >>> comparison.beats("lime"), comparison.beats("random")
     (('random',), ())
 
-Every two explainers are compared on the examples on which both are defined, by Wilcoxon's signed-rank test; p-values
-are adjusted by Holm over all pairs of the one metric.
+Every two explainers are compared on the examples on which both are defined, by a test of the mean difference
+(``didact.stats.means``); p-values are corrected over all pairs, and by ``compare_all`` over the pairs of all metrics of
+a report.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from didact.errors import InputError, ParameterError
-from didact.stats.paired import PairedTest, holm, signed_rank
+from didact.stats.means import MeanTests, mean_tests
 from didact.types import Floats
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The values of all explainers on one metric.
+
+    Attributes:
+        values: per explainer, its values on the same examples in the same order; NaN where undefined.
+        higher_is_better: direction of the metric; None where neither is better, so that none leads.
+    """
+
+    values: Mapping[str, ArrayLike]
+    higher_is_better: bool | None = True
 
 
 @dataclass(frozen=True)
@@ -32,9 +46,9 @@ class Comparison:
     Attributes:
         names: the explainers, in the order given; rows and columns of the matrices.
         means: per explainer, over its own defined examples; NaN where it has none.
-        p: p-values (names, names), symmetric; NaN on the diagonal and where no example is shared.
-        adjusted: the same after Holm's correction.
-        effect: rank-biserial correlation, positive where the row's values are larger than the column's.
+        p: p-values (names, names), symmetric; NaN on the diagonal and where too few examples are shared for a test.
+        adjusted: the same after correction over all tests that were made together.
+        difference: mean difference, row less column, over the examples that both have.
         alpha: adjusted p-values below it count as a difference.
         higher_is_better: direction of the metric; None where neither is better.
     """
@@ -43,7 +57,7 @@ class Comparison:
     means: tuple[float, ...]
     p: Floats
     adjusted: Floats
-    effect: Floats
+    difference: Floats
     alpha: float
     higher_is_better: bool | None
 
@@ -51,7 +65,7 @@ class Comparison:
     def direction(self) -> Floats:
         """1 where the row's values are significantly larger than the column's, -1 where smaller, else 0."""
         significant = self.adjusted < self.alpha
-        return np.where(significant, np.sign(self.effect), 0.0)
+        return np.where(significant, np.sign(self.difference), 0.0)
 
     def differ(self, first: str, second: str) -> bool:
         """Whether these two differ significantly."""
@@ -91,57 +105,60 @@ class Comparison:
         return self.names.index(name)
 
 
-@dataclass(frozen=True)
-class ReferenceTest:
-    """One explainer against a reference.
-
-    Attributes:
-        test: the paired test; its difference is the explainer's value minus the reference's.
-        adjusted: its p-value after Holm's correction over all explainers held against the reference.
-        significant: whether it lies below alpha.
-    """
-
-    test: PairedTest
-    adjusted: float
-    significant: bool
-
-
 def pairwise(
     values: Mapping[str, ArrayLike], *, alpha: float = 0.05, higher_is_better: bool | None = True
 ) -> Comparison:
-    """Test every two explainers against each other.
+    """Test every two explainers against each other on one metric.
 
     Args:
         values: per explainer, its values on the same examples in the same order; NaN where undefined.
         alpha: probability of declaring any difference at all that is none.
         higher_is_better: direction of the metric; None where neither is better, so that none leads.
     """
-    names, table = _table(values, alpha)
-    first, second = np.triu_indices(len(names), 1)
+    return compare_all([Compared(values, higher_is_better)], alpha=alpha)[0][0]
+
+
+def compare_all(
+    metrics: Sequence[Compared], further: Sequence[ArrayLike] = (), *, alpha: float = 0.05
+) -> tuple[list[Comparison], MeanTests]:
+    """Test every two explainers on every metric, and further differences, with one error rate for all of it.
+
+    Args:
+        metrics: the values of each metric; all on the same examples.
+        further: differences on these examples that are tested as well, such as from broken copies.
+        alpha: probability of declaring any difference at all that is none.
+
+    Returns:
+        A comparison per metric; and all tests in one: those of the pairs, metric by metric, then the further ones.
+    """
+    tables = [_table(metric.values, alpha) for metric in metrics]
+    pairs = [np.triu_indices(len(names), 1) for names, _ in tables]
     with np.errstate(invalid="ignore"):  # inf - inf
-        tests = signed_rank(table[first] - table[second])
-    p, adjusted, effect = (np.full((len(names), len(names)), np.nan) for _ in range(3))
-    p_values = np.array([test.p for test in tests])
-    p[first, second] = p[second, first] = p_values
-    adjusted[first, second] = adjusted[second, first] = holm(p_values)
-    effect[first, second] = [test.effect for test in tests]
-    effect[second, first] = -effect[first, second]
+        rows = [table[first] - table[second] for (_, table), (first, second) in zip(tables, pairs, strict=True)]
+    rows += [np.asarray(row, dtype=np.float64).reshape(1, -1) for row in further]
+    if len({row.shape[1] for row in rows}) > 1:
+        raise InputError(f"all metrics must have the same examples, got {sorted({row.shape[1] for row in rows})}")
+    tests = mean_tests(np.concatenate(rows) if rows else np.empty((0, 0)), alpha=alpha)
+    comparisons, start = [], 0
+    for metric, (names, table), (first, _) in zip(metrics, tables, pairs, strict=True):
+        part = slice(start, start + len(first))
+        comparisons.append(_comparison(names, table, tests, part, metric.higher_is_better))
+        start = part.stop
+    return comparisons, tests
+
+
+def _comparison(
+    names: tuple[str, ...], table: Floats, tests: MeanTests, part: slice, higher_is_better: bool | None
+) -> Comparison:
+    first, second = np.triu_indices(len(names), 1)
+    p, adjusted, difference = (np.full((len(names), len(names)), np.nan) for _ in range(3))
+    for matrix, values in ((p, tests.p), (adjusted, tests.adjusted)):
+        matrix[first, second] = matrix[second, first] = values[part]
+    difference[first, second] = tests.difference[part]
+    difference[second, first] = -tests.difference[part]
     counts = (~np.isnan(table)).sum(axis=1)
     means = np.nansum(table, axis=1) / np.where(counts > 0, counts, np.nan)
-    return Comparison(names, tuple(means.tolist()), p, adjusted, effect, alpha, higher_is_better)
-
-
-def against(values: Mapping[str, ArrayLike], reference: str, *, alpha: float = 0.05) -> dict[str, ReferenceTest]:
-    """Test every explainer against the one called ``reference``, such as a random baseline."""
-    names, table = _table(values, alpha)
-    if reference not in names:
-        raise InputError(f"the reference {reference!r} has no values; there are {', '.join(names)}")
-    others = [place for place, name in enumerate(names) if name != reference]
-    with np.errstate(invalid="ignore"):
-        tests = signed_rank(table[others] - table[names.index(reference)])
-    adjusted = holm([test.p for test in tests]).tolist()
-    rows = zip((names[place] for place in others), tests, adjusted, strict=True)
-    return {name: ReferenceTest(test, p, p < alpha) for name, test, p in rows}
+    return Comparison(names, tuple(means.tolist()), p, adjusted, difference, tests.alpha, higher_is_better)
 
 
 def _table(values: Mapping[str, ArrayLike], alpha: float) -> tuple[tuple[str, ...], Floats]:

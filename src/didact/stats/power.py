@@ -3,10 +3,12 @@
     >>> examples_needed([0.5, -0.5, 1.5, 0.5, -0.5, 1.5])  # mean 0.5, standard deviation 0.89
     28
 
-From the mean and the standard deviation of the differences seen so far, the size at which a paired t-test at level
-``alpha`` finds such a difference with probability ``power``. Wilcoxon's test, which the reports use, needs about 5 %
-more where differences are normal, and fewer where they have long tails. The number is as rough as the pilot: a mean
+From the mean and the standard deviation of the differences seen so far, the size at which a paired test of the mean at
+level ``alpha`` finds such a difference with probability ``power``. The number is as rough as the pilot: a mean
 difference that is half as large needs four times the examples.
+
+    >>> fewest_texts(1), fewest_texts(100)  # alone, and among 100 tests of which none may be wrong
+    (6, 12)
 """
 
 from __future__ import annotations
@@ -23,6 +25,18 @@ MANY = 1000
 """From here on the t-test's power is that of the normal approximation, to less than one example in a hundred."""
 
 
+def fewest_texts(tests: int, alpha: float = 0.05) -> int:
+    """Texts below which nothing can be shown: the exact test of signs cannot reach ``alpha / tests``.
+
+    All ``n`` differences of one sign have p = 2^(1 - n), which is the smallest that there is.
+
+    Args:
+        tests: how many are made, of which none may be wrong with probability 1 - ``alpha``.
+        alpha: level of all tests together.
+    """
+    return 1 + math.ceil(math.log2(tests / alpha))
+
+
 def examples_needed(differences: ArrayLike, *, power: float = 0.8, alpha: float = 0.05) -> int | None:
     """Smallest number of examples at which a mean difference like this one is found with probability ``power``.
 
@@ -32,8 +46,8 @@ def examples_needed(differences: ArrayLike, *, power: float = 0.8, alpha: float 
         alpha: level of the two-sided test.
 
     Returns:
-        The number, never fewer than the signed-rank test needs to reach ``alpha`` at all (6 for 0.05); None where the
-        pilot gives no estimate: fewer than two differences, a mean of zero, or an infinite value.
+        The number, never fewer than ``fewest_texts(1, alpha)`` (6 for 0.05); None where the pilot gives no estimate:
+        fewer than two differences, a mean of zero, or an infinite value.
     """
     for name, value in (("power", power), ("alpha", alpha)):
         if not 0 < value < 1:
@@ -44,12 +58,11 @@ def examples_needed(differences: ArrayLike, *, power: float = 0.8, alpha: float 
     sample = sample[~np.isnan(sample)]
     if len(sample) < 2 or not np.isfinite(sample).all() or sample.mean() == 0:
         return None
-    fewest = 1 + math.ceil(math.log2(1 / alpha))  # all n of one sign has p = 2^(1 - n)
     size = abs(float(sample.mean())) / max(float(sample.std(ddof=1)), 1e-300)  # in standard deviations
     rough = ((ndtri(1 - alpha / 2) + ndtri(power)) / size) ** 2
     if not math.isfinite(rough):
         return None
-    n = max(fewest, math.ceil(rough))
+    n = max(fewest_texts(1, alpha), math.ceil(rough))
     while n < MANY and _power(n, size, alpha) < power:
         n += 1
     return n

@@ -16,16 +16,30 @@ or text, ``target_answer`` an explained one, both as JSON. Columns that older fi
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from didact.errors import FormatError, InputError
+from didact.errors import DidactError, FormatError, InputError
 from didact.store import columns, files
-from didact.types import Answer, Cost, Example, Explanation, Prediction, Span, Target, Units, plain_regions
+from didact.types import (
+    Answer,
+    Cost,
+    Example,
+    Explanation,
+    Prediction,
+    Span,
+    Target,
+    Units,
+    plain_regions,
+    read_regions,
+)
+from didact.validation import finite_number, object_value, parse_json, plain_value, text_value
 
 Row = dict[str, Any]
 """A row of the table as plain values, checked against the schema before."""
@@ -116,7 +130,7 @@ def from_table(table: pa.Table) -> list[Explanation]:
     for start in range(0, len(checked), BATCH):
         taken = [columns.values(checked.column(name).slice(start, BATCH)) for name in names]
         rows = (dict(zip(names, row, strict=True)) for row in zip(*taken, strict=True))
-        explanations += [_explanation(row, spans, mappings) for row in rows]
+        explanations += [_checked(start + at, row, spans, mappings) for at, row in enumerate(rows)]
     return explanations
 
 
@@ -153,11 +167,22 @@ class _Mappings(dict[str, Row]):
 
     def __missing__(self, text: str) -> Row:
         try:
-            parsed: Row = json.loads(text)
-        except json.JSONDecodeError as problem:
-            raise FormatError(f"not a table of explanations: {text!r:.60} is not JSON ({problem})") from None
+            entries = object_value(parse_json(text), "the entries")
+        except FormatError as problem:
+            raise FormatError(
+                f"not a table of explanations: {text!r:.60} is not JSON as it should be ({problem})"
+            ) from None
+        parsed: Row = {name: plain_value(value, name) for name, value in entries.items()}
         self[text] = parsed
         return parsed
+
+
+def _checked(number: int, row: Row, spans: _Spans, mappings: _Mappings) -> Explanation:
+    """The explanation of a row; what does not fit together is reported with the row."""
+    try:
+        return _explanation(row, spans, mappings)
+    except (DidactError, TypeError, ValueError) as problem:
+        raise FormatError(f"explanation {number}: {problem}") from None
 
 
 def _explanation(row: Row, spans: _Spans, mappings: _Mappings) -> Explanation:
@@ -182,19 +207,25 @@ def _explanation(row: Row, spans: _Spans, mappings: _Mappings) -> Explanation:
         method=row["method"],
         units=units,
         scores=tuple(row["scores"]),
-        target=Target(row["target_index"], row["target"], row["scale"], _read_extract(row["target_answer"])),
+        target=_target(row),
         prediction=Prediction(
             tuple(row["labels"]), tuple(row["outputs"]), tuple(row["probabilities"]), _read_extract(row["extract"])
         ),
         parameters=mappings[row["parameters"]],
         signed=row["signed"],
-        cost=Cost(row["forwards"], row["backwards"], row["evaluated"], row["seconds"]),
+        cost=Cost.from_dict({name: row[name] for name in ("forwards", "backwards", "evaluated", "seconds")}),
         details=dict(row["details"]),
         model=mappings[row["model"]],
         versions=mappings[row["versions"]],
         errors=tuple(row["errors"]),
         warnings=() if row["warnings"] is None else tuple(row["warnings"]),
     )
+
+
+def _target(row: Row) -> Target:
+    answer = _read_extract(row["target_answer"])
+    plain = {"index": row["target_index"], "label": row["target"], "scale": row["scale"]}
+    return dataclasses.replace(Target.from_dict(plain), answer=answer)
 
 
 def _label(label: Answer | None) -> str | None:
@@ -222,7 +253,11 @@ def _read_label(row: Row) -> Answer | None:
     if row["label"] is None or not row["label_is_number"]:
         name: str | None = row["label"]
         return name
-    return int(row["label"]) if row["label"].lstrip("-").isdigit() else float(row["label"])
+    try:
+        number: object = int(row["label"]) if re.fullmatch("-?[0-9]+", row["label"]) else float(row["label"])
+    except ValueError:
+        raise FormatError(f"not a table of explanations: the label {row['label']!r:.60} is no number") from None
+    return number if isinstance(number, int) else finite_number(number, "a label that is a number")
 
 
 def _extract(answer: Span | str | None) -> str | None:
@@ -235,8 +270,12 @@ def _extract(answer: Span | str | None) -> str | None:
 def _read_extract(text: str | None) -> Span | str | None:
     if text is None:
         return None
-    content = json.loads(text)
-    return Span(*content) if isinstance(content, list) else str(content)
+    content = parse_json(text, "an answer")
+    if isinstance(content, list):
+        (region,) = read_regions([content], "an answer")
+        if isinstance(region, Span):
+            return region
+    return text_value(content, "an answer")
 
 
 def _rationale(example: Example, end: str) -> list[int] | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
-from didact.protocols import Explainer, Model
+from didact.code_identity import foreign_code
+from didact.protocols import Explainer, Metric, Model
 from didact.provenance import content_hash, versions
 from didact.types import Example
 
-FORMAT = 1
+FORMAT = 2
 """Raised when parts written by an earlier version must not be used any more."""
 
 RECENT = 50_000
@@ -22,9 +23,15 @@ def origin(model: Model) -> list[str]:
     return [versions()["didact"], model.fingerprint()]
 
 
-def identity(explainer: Explainer) -> list[object]:
-    """What decides an explainer's scores."""
-    return [explainer.card.name, dict(explainer.parameters)]
+def identity(thing: Explainer | Metric) -> list[object]:
+    """What decides an explainer's scores or a metric's grades besides the model.
+
+    Name and parameters, where the class is didact's own: its version is part of ``origin``. Of other classes also
+    their code and the object's state, and the same for explainers that this one holds.
+    """
+    inner = [identity(held) for held in getattr(thing, "__dict__", {}).values() if isinstance(held, Explainer)]
+    code = foreign_code(thing)
+    return [thing.card.name, dict(thing.parameters), *inner, *([code] if code else [])]
 
 
 def readings(model: Model, examples: Sequence[Example]) -> list[str]:

@@ -16,7 +16,7 @@ from didact.errors import FormatError
 from didact.trained import checkpoints
 from didact.trained.fit_types import Epoch
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass

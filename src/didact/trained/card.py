@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
+from didact.render.markup import markdown_text as text
 from didact.trained.disagreement import SCOPE
 from didact.trained.held_out import HeldOutAgreement
 from didact.trained.metadata import SavedConfig, SavedOrigin
@@ -20,17 +22,18 @@ def readme(config: SavedConfig, place: str) -> str:
     model, about = config["explained"]["name"], config["about"]
     parts = [
         _head(config),
-        f"# An explainer for {model}\n\nA small network that computes in one pass how much each {config['level']} of a "
-        f"text counts for what `{model}` predicts. It learned that from {_reference(about)} and replaces it. Made with "
-        f"didact: a {config['shape']['name']} trained by {config['signal']['name']}.",
+        f"# An explainer for {text(model)}\n\nA small network that computes in one pass how much each "
+        f"{text(config['level'])} of a text counts for what {text(model)} predicts. It learned that from "
+        f"{text(_reference(about))} and replaces it. Made with didact: a {text(config['shape']['name'])} trained by "
+        f"{text(config['signal']['name'])}.",
         _table("What it is", ("", ""), _facts(config)),
         _verdict(about),
         _table("Scores on held-out texts", ("measure", "value"), about["scores"]),
         f"## Expected disagreement\n\n{SCOPE}" if about["disagreement"] is not None else "",
         _table("What it costs", ("", ""), about["cost"]),
-        *(_table(f"The {name} runtime against torch", ("", ""), facts) for name, facts in _runtimes(config)),
+        *(_table(f"The {text(name)} runtime against torch", ("", ""), facts) for name, facts in _runtimes(config)),
         f"## Use it\n\n```python\nfrom didact.trained.explainer import LearnedExplainer\n"
-        f'explainer = LearnedExplainer.from_pretrained("{place}"{_only_runtime(config)})\n'
+        f"explainer = LearnedExplainer.from_pretrained({json.dumps(place)}{_only_runtime(config)})\n"
         "explanations = explainer.explain(model, texts)  # model: didact.load_model(...)\n```\n\n"
         "The network learned what this model looks at and nothing else: loading it for another model is refused unless "
         "`force=True` is given. It is an approximation; where a single decision matters, run the reference.",
@@ -39,7 +42,8 @@ def readme(config: SavedConfig, place: str) -> str:
 
 
 def _head(config: SavedConfig) -> str:
-    return f"---\nlibrary_name: didact\ntags:\n- explainability\n- feature-attribution\n- {config['method']}\n---"
+    tags = ["explainability", "feature-attribution", json.dumps(config["method"])]
+    return "\n".join(["---", "library_name: didact", "tags:", *(f"- {tag}" for tag in tags), "---"])
 
 
 def _verdict(about: SavedOrigin) -> str:
@@ -47,21 +51,21 @@ def _verdict(about: SavedOrigin) -> str:
     known = about.get("agreement")
     if known is None:
         return ""
-    agreement, reference = HeldOutAgreement.from_dict(known), _reference(about)
+    agreement, reference = HeldOutAgreement.from_dict(known), text(_reference(about))
     return f"## Does it follow its reference?\n\n{agreement.caution(reference) or agreement.sentence(reference)}"
 
 
 def _facts(config: SavedConfig) -> dict[str, str]:
     about, versions = config["about"], config["versions"]
     return {
-        "explained model": f"`{config['explained']['name']}`, fingerprint `{config['explained']['fingerprint']}`",
+        "explained model": f"{config['explained']['name']}, fingerprint {config['explained']['fingerprint']}",
         "its labels": ", ".join(config["explained"]["labels"]),
         "reference": _reference(about) + _settings(about["reference_parameters"]),
         "training texts": about["data"] or "not recorded",
-        "hash of the training data": f"`{about['data_hash']}`" if about["data_hash"] else "not recorded",
+        "hash of the training data": about["data_hash"] if about["data_hash"] else "not recorded",
         "network": config["shape"]["name"] + _settings(config["shape"]["settings"], without=("labels",)),
         "signal": config["signal"]["name"] + _settings(config["signal"]["settings"]),
-        "weights": f"{config['weights']['count']:,} numbers, hash `{config['weights']['hash']}`",
+        "weights": f"{config['weights']['count']:,} numbers, hash {config['weights']['hash']}",
         "made with": ", ".join(f"{name} {version}" for name, version in sorted(versions.items())),
     }
 
@@ -75,7 +79,7 @@ def _runtimes(config: SavedConfig) -> list[tuple[str, dict[str, JsonValue]]]:
 def _only_runtime(config: SavedConfig) -> str:
     """The argument that is needed where there are no weights for torch."""
     names = [] if "model.safetensors" in config["files"] else list(config.get("runtimes", {}))
-    return "".join(f', runtime="{name}"' for name in names[:1])
+    return "".join(f", runtime={json.dumps(name)}" for name in names[:1])
 
 
 def _reference(about: SavedOrigin) -> str:
@@ -95,5 +99,4 @@ def _table(title: str, heads: tuple[str, str], rows: Mapping[str, object]) -> st
 
 
 def _cell(value: object) -> str:
-    text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return text.replace("|", "\\|").replace("\n", " ")
+    return text(f"{value:.4g}" if isinstance(value, float) else str(value))

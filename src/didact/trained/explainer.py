@@ -18,7 +18,7 @@ from didact.models.device import choose_device
 from didact.models.outputs import resolve_target
 from didact.models.planner import Budget, Ints, run
 from didact.protocols import ExampleLike, Model, TargetLike
-from didact.provenance import content_hash, versions
+from didact.provenance import content_hash, is_sampled, versions
 from didact.trained import checkpoints, held_out, onnx, serialization
 from didact.trained.disagreement import DisagreementEstimate, features
 from didact.trained.metadata import ExplainerMetadata, SavedDescription
@@ -149,6 +149,12 @@ class LearnedExplainer:
 
     def _check(self, model: Model, fingerprint: str) -> None:
         if fingerprint != self.about.fingerprint:
+            if is_sampled(self.about.fingerprint):
+                raise MismatchError(
+                    f"this explainer was saved by an earlier didact, which did not look at all of a model, so it is "
+                    f"not known whether it was trained for {model.name} as it is now; train it again, or use "
+                    f"force=True if you know that {self.about.model} is the same"
+                )
             raise MismatchError(
                 f"this explainer was trained for {self.about.model} (fingerprint {self.about.fingerprint}), and was "
                 f"given {model.name} (fingerprint {fingerprint}); train one for it, or use force=True if it answers "

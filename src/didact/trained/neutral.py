@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
+from didact import checksums, disk
 from didact.errors import InputError
 from didact.models.compose import compose
 from didact.models.device import choose_device
@@ -113,6 +114,7 @@ def train_neutral(
         config: the rest.
     """
     settings = config or NeutralConfig()
+    disk.check_writable(Path(folder) / RECORD)
     labels = (*_labels(examples), NEUTRAL)
     network, tokenizer = load_encoder(None if encoder == DEFAULT else encoder, labels=labels, seed=settings.seed)
     torch.nn.Module.to(network, choose_device(settings.device))
@@ -205,10 +207,10 @@ def _check(examples: Sequence[Example]) -> None:
 def _save(
     made: NeutralRun, network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, settings: NeutralConfig
 ) -> None:
-    made.folder.mkdir(parents=True, exist_ok=True)
-    with quiet():
-        network.save_pretrained(made.folder)
-        tokenizer.save_pretrained(made.folder)
     facts = {"losses": made.losses, "accuracy": made.accuracy, "neutral": made.neutral}
     text = json.dumps(facts | {"settings": vars(settings) | {"device": None}}, indent=1)
-    (made.folder / RECORD).write_text(text + "\n", encoding="utf-8")
+    with disk.filling(made.folder, checksums.HASHES) as beside, quiet():
+        network.save_pretrained(beside)
+        tokenizer.save_pretrained(beside)
+        disk.write_text(beside / RECORD, text + "\n")
+        checksums.write_hashes(beside)

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
+from didact import disk
 from didact.errors import InputError, MismatchError, ModelError, ParameterError
 from didact.stats.correlation import spearman
 from didact.trained.shapes._attention import attention
@@ -117,7 +118,7 @@ def export(
         floats = Path(name) / FILE
         _trace(shape, sample, floats)
         if not int8:
-            file.write_bytes(floats.read_bytes())
+            disk.write_bytes(file, floats.read_bytes())
             return ExportAgreement(**compare(load(file, "", int8=False)), int8=False, int8_embeddings=False)
         for embeddings in (True, False):
             _quantise(floats, file, embeddings=embeddings)

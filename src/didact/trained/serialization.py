@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
+from didact import checksums, disk
 from didact.errors import FormatError, ModelError, ParameterError
 from didact.provenance import versions
 from didact.trained import checkpoints, onnx
@@ -20,10 +19,12 @@ from didact.types import JsonValue
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
-FORMAT = 2
+FORMAT = 3
 
 Runtimes = dict[str, dict[str, JsonValue]]
 """Facts of runtimes other than torch that a folder was exported for, by name."""
+
+CURE = "copy the folder again, or train the explainer again"
 
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.pickle", "*.ckpt")
 
@@ -33,7 +34,8 @@ def write(
 ) -> None:
     """Write a folder; files and runtimes that it already has of the same explainer stay.
 
-    Files are written beside existing ones, and take their place when all are done.
+    Files are written beside existing ones, and take their place when all are done; the configuration comes last, so
+    that a torn folder lacks it or does not fit it.
 
     Args:
         folder: created when it does not exist.
@@ -41,19 +43,13 @@ def write(
         fill: writes files into the folder that it is given, and returns facts about runtimes.
         place: what the README names as the place to load from; the folder's name when not given.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder) as name:
-        beside = Path(name)
+    with disk.filling(folder, CONFIG) as beside:
         runtimes = fill(beside)
-        paths = sorted(path for path in beside.rglob("*") if path.is_file())
-        files = {path.relative_to(beside).as_posix(): _file_hash(path) for path in paths}
-        for file in files:
-            (folder / file).parent.mkdir(parents=True, exist_ok=True)
-            (beside / file).replace(folder / file)
-    config = _merged(folder, SavedConfig(**described, files=files, runtimes=runtimes, versions=dict(versions())))
-    (folder / "README.md").write_text(readme(config, place or folder.name), encoding="utf-8")
-    text = json.dumps(config, indent=1, ensure_ascii=False)
-    (folder / CONFIG).write_text(text + "\n", encoding="utf-8")  # last: a torn folder lacks it or does not fit it
+        files = checksums.hashes(beside)
+        config = _merged(folder, SavedConfig(**described, files=files, runtimes=runtimes, versions=dict(versions())))
+        disk.write_text(beside / "README.md", readme(config, place or folder.name))
+        text = json.dumps(checksums.sealed(config), indent=1, ensure_ascii=False)
+        disk.write_text(beside / CONFIG, text + "\n")
 
 
 def located(source: str) -> Path:
@@ -80,19 +76,29 @@ def read_config(folder: Path) -> SavedConfig:
         raise FormatError(f"{folder} holds no explainer: there is no {CONFIG} in it; write one with save_pretrained")
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as problem:
+    except (OSError, ValueError, RecursionError) as problem:
         raise FormatError(f"{path} is not JSON: {problem}") from None
     form = config.get("didact_explainer") if isinstance(config, dict) else None
     if form is None:
         raise FormatError(f"{path} does not describe a learned explainer; is {folder} the explained model's folder?")
-    if form == 1:
-        return _from_first_format(config)
-    if form != FORMAT:
+    if form not in (1, 2, FORMAT):
         raise FormatError(
-            f"{path} is of format {form!r}, and this version of didact reads 1 and {FORMAT}; install the didact it was "
-            f"written with ({config.get('versions', {}).get('didact', 'not recorded')}) or train it again"
+            f"{path} is of format {form!r}, and this version of didact reads 1 to {FORMAT}; install the didact it was "
+            f"written with ({_written_with(config)}) or train it again"
         )
-    return cast("SavedConfig", config)
+    if form == FORMAT and checksums.ENTRY not in config:
+        raise FormatError(f"{path} has no checksum; {CURE}")
+    checksums.check_sealed(config, path, CURE)
+    config.pop(checksums.ENTRY, None)
+    try:
+        return _from_first_format(config) if form == 1 else cast("SavedConfig", config | {"didact_explainer": FORMAT})
+    except (KeyError, TypeError, AttributeError) as problem:
+        raise FormatError(f"{path} lacks something or has too much: {problem}; {CURE}") from None
+
+
+def _written_with(config: dict[str, object]) -> str:
+    recorded = config.get("versions")
+    return str(recorded.get("didact", "not recorded")) if isinstance(recorded, dict) else "not recorded"
 
 
 _RENAMED = {"teacher": "reference", "teacher_parameters": "reference_parameters", "doubt": "disagreement"}
@@ -131,7 +137,7 @@ def rebuilt(config: SavedConfig, folder: Path) -> tuple[Shape, Signal, Explainer
             raise FormatError(f"{folder} was exported and has no weights for torch; load it with runtime='onnx'")
         raise FormatError(f"{folder / WEIGHTS} cannot be checked: its hash is not recorded in {CONFIG}; copy it again")
     shape, signal, about = built(config, folder)
-    tensors, _ = checkpoints.read(folder / WEIGHTS, "copy it again")
+    tensors, _ = checkpoints.read(folder / WEIGHTS, CURE, sealed=False)
     try:
         shape.load_state_dict(tensors)
     except RuntimeError as problem:
@@ -142,7 +148,7 @@ def rebuilt(config: SavedConfig, folder: Path) -> tuple[Shape, Signal, Explainer
 
 def built(config: SavedConfig, folder: Path) -> tuple[Shape, Signal, ExplainerMetadata]:
     """Shape without its weights, signal and metadata."""
-    _check_files(config, folder)
+    checksums.check_files(folder, config.get("files", {}).items(), CURE)
     try:
         shape = SHAPES.get(config["shape"]["name"]).from_settings(config["shape"]["settings"], folder)
         signal = SIGNALS.get(config["signal"]["name"])(**config["signal"]["settings"])
@@ -174,18 +180,3 @@ def _merged(folder: Path, config: SavedConfig) -> SavedConfig:
     config["files"] = kept | config["files"]
     config["runtimes"] = old.get("runtimes", {}) | config["runtimes"]
     return config
-
-
-def _check_files(config: SavedConfig, folder: Path) -> None:
-    """Refuse files that are missing or not the ones that were saved."""
-    for name, digest in config.get("files", {}).items():
-        path = folder / name
-        if not path.is_file():
-            raise FormatError(f"{folder} is not complete: {name} is missing; copy it again")
-        if digest != _file_hash(path):
-            raise FormatError(f"{path} is not the file that was saved: its hash differs; copy it again")
-
-
-def _file_hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

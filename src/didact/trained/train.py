@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from didact import disk
 from didact.data.dataset import Dataset
 from didact.errors import CapabilityError, ParameterError
+from didact.locks import locked
 from didact.protocols import ExampleLike, Model
 from didact.provenance import display_name
 from didact.store.parts import Parts
@@ -63,20 +67,29 @@ def train(  # noqa: PLR0913 - one call, and every argument but the first three h
         raise CapabilityError(
             f"{preset} needs a model that is {' and '.join(sorted(missing))}, which {model.name} is not"
         )
-    explainer = chosen.train(
-        TrainingInput(
-            model=model,
-            examples=examples,
-            reference=reference,
-            validation=validation,
-            held_out=held_out,
-            folder=None if folder is None else Path(folder),
-            parts=parts,
-            data=data,
-        )
+    place = None if folder is None else Path(folder)
+    given = TrainingInput(
+        model=model,
+        examples=examples,
+        reference=reference,
+        validation=validation,
+        held_out=held_out,
+        folder=place,
+        parts=parts,
+        data=data,
     )
+    with _held(place):
+        explainer = chosen.train(given)
     warn(explainer.about, f"the explainer that {preset} trained")
     return explainer
+
+
+def _held(folder: Path | None) -> AbstractContextManager[None]:
+    """The folder for this training alone; of the processes of one training the first holds it."""
+    if folder is None or os.environ.get("RANK", "0") != "0":
+        return nullcontext()
+    disk.check_writable(folder / "config.json")
+    return locked(folder, "choose another folder")
 
 
 def described(data: Dataset) -> str:

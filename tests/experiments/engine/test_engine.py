@@ -35,7 +35,7 @@ def squares(out: Path) -> dict[str, float]:
 
 
 def test_a_step_is_done_once(tmp_path: Path) -> None:
-    options = RunOptions(tmp_path)
+    options = RunOptions(tmp_path, overwrite=True)
     assert run_job(ToyJob(ToyRecipe(numbers=(1, 2)), options)).complete
     assert run_job(ToyJob(ToyRecipe(numbers=(1, 2, 3)), options)).complete
     assert calls(tmp_path) == [1, 2, 3]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -45,6 +45,9 @@ class ToyJob(RecipeJob):
     def name(self) -> str:
         return self.recipe.name
 
+    def identity(self) -> Mapping[str, object]:
+        return {"kind": self.recipe.kind, "numbers": self.recipe.numbers}
+
     def rounds(self) -> Iterator[Round]:
         yield Round("squares", [self.squaring(number) for number in self.recipe.numbers])
         keys = [self.squaring(number).key for number in self.recipe.numbers]
@@ -74,8 +77,8 @@ class ToyJob(RecipeJob):
             Record(*same, str(n), self.parts.read(self.squaring(n).key)["value"][0].as_py(), "", "numbers", settings)
             for n in done
         ]
-        (self.options.out / "manifest.json").write_text('{"kind": "toy_recipe"}')
-        records.write(self.options.out / "records.parquet", records.to_table(rows))
+        (self.results / "manifest.json").write_text('{"kind": "toy_recipe"}')
+        records.write(self.results / "records.parquet", records.to_table(rows))
 
 
 @register(RecipeCard("toy_recipe", "Squares of numbers."))

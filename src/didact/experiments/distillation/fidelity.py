@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,8 +14,8 @@ from didact.experiments.distillation.grading import absolute
 from didact.experiments.engine.toml import Plain
 from didact.metrics.base import METRICS
 from didact.protocols import Evidence, Model
-from didact.stats.bootstrap import Interval, interval
-from didact.stats.paired import holm, wilcoxon
+from didact.stats.bootstrap import Interval, differences, interval
+from didact.stats.means import mean_tests
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.fidelity import agreement_with_reference
 from didact.types import Explanation, Floats
@@ -43,7 +44,7 @@ class Row:
         reference: mean of the reference.
         ratio: own / reference; NaN where the reference's mean is not above 0.
         n: texts.
-        p: of Wilcoxon's signed-rank test, after Holm's correction over all rows.
+        p: of the mean difference, corrected over all rows; NaN where there are not enough texts.
     """
 
     name: str
@@ -65,7 +66,8 @@ class Fidelity:
         close: rank correlations with the reference and IoU of the top 30 %, with intervals.
         kept: faithfulness of both.
         gained: stability of both.
-        absolute: whether faithfulness and stability are beside the reference's absolute scores, whose order was learned.
+        absolute: whether faithfulness and stability are beside the absolute scores of the reference, whose order was
+            learned.
         own_seconds: per text; the explained model's prediction is known to both.
         reference_seconds: per text; None where it was not measured.
         training_seconds: labels and training together; None where unknown.
@@ -110,7 +112,7 @@ class Fidelity:
         beside = f"{self.reference} by the size of its scores" if self.absolute else self.reference
         lines = [f"Measured on {self.texts} texts that had no part in training; the reference is {beside}.", ""]
         lines += ["| close to the reference | mean | 95 % interval |", "|---|--:|--:|"]
-        lines += [f"| {name} | {one.mean:.3f} | {one.low:.3f} to {one.high:.3f} |" for name, one in self.close.items()]
+        lines += [f"| {name} | {one.mean:.3f} | {_ends(one)} |" for name, one in self.close.items()]
         for title, rows in (("faithfulness kept", self.kept), ("stability gained", self.gained)):
             lines += ["", f"| {title} | learned | reference | ratio | n | p |", "|---|--:|--:|--:|--:|--:|"]
             lines += [_line(row) for row in rows]
@@ -182,7 +184,7 @@ def _rows(model: Model, learned: Sequence[Explanation], explained: Sequence[Expl
             np.array([grade.value for grade in made.measure(Evidence(some, model))]) for some in (learned, explained)
         )
         measured[name] = own, theirs
-    adjusted = holm([wilcoxon(*pair).p for pair in measured.values()]).tolist()
+    adjusted = mean_tests([differences(*pair) for pair in measured.values()], alpha=ALPHA).adjusted.tolist()
     return [_row(name, *measured[name], p) for name, p in zip(measured, adjusted, strict=True)]
 
 
@@ -200,7 +202,12 @@ def _mean_seconds(explained: Sequence[Explanation]) -> float | None:
 
 def _line(row: Row) -> str:
     mark = "*" if row.p < ALPHA else ""
-    return f"| {row.name} | {row.own:.3f} | {row.reference:.3f} | {row.ratio:.2f}{mark} | {row.n:,} | {row.p:.3g} |"
+    p = f"{row.p:.3g}" if math.isfinite(row.p) else "not enough texts"
+    return f"| {row.name} | {row.own:.3f} | {row.reference:.3f} | {row.ratio:.2f}{mark} | {row.n:,} | {p} |"
+
+
+def _ends(one: Interval) -> str:
+    return f"{one.low:.3f} to {one.high:.3f}" if math.isfinite(one.low) else "not enough texts"
 
 
 def _seconds(value: float) -> str:

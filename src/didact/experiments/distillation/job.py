@@ -22,6 +22,7 @@ from typing import ClassVar, cast
 import pyarrow as pa
 import torch
 
+from didact import disk
 from didact.attribution.base import ATTRIBUTIONS
 from didact.experiments.distillation import grading
 from didact.experiments.distillation.labels import Place, as_table, known_labels, label_rows, read_split
@@ -32,6 +33,7 @@ from didact.experiments.distillation.speed import measure_speed
 from didact.experiments.distillation.summary import gather, means, versus
 from didact.experiments.distillation.texts import StudyTexts, expanded
 from didact.experiments.engine.naming import example_names
+from didact.experiments.engine.objects import write_object
 from didact.experiments.engine.steps import KeyedStep, RecipeJob, Round, RunOptions
 from didact.experiments.engine.toml import Plain
 from didact.models import half_precision
@@ -73,16 +75,19 @@ class DistillationJob(RecipeJob):
         """Of the study."""
         return self.recipe.name
 
+    def identity(self) -> dict[str, object]:
+        """The recipe, with what was loaded in place of where it lies."""
+        texts = {split: content_hash([one.fingerprint for one in self.texts[split]]) for split in SPLITS}
+        model = [self.model.fingerprint(), self.recipe.settings_of("model")]
+        return {**self.recipe.identity(), "model": model, "data": texts}
+
     def begin(self) -> None:
-        """Write recipe and manifest; results of an earlier recipe are removed, its labels and parts stay."""
-        out, earlier = self.options.out, self.options.out / "labels.parquet"
+        """Write recipe and manifest; labels of an earlier recipe are used again."""
+        earlier = self.options.out / "labels.parquet"
         if earlier.is_file() and not self._taken.is_file() and not any(self.parts.keys()):
             files.write(self._taken, files.read(earlier))
-        for name in ("records.parquet", "summary.json"):
-            (out / name).unlink(missing_ok=True)
-        (out / "recipe.toml").write_text(self.recipe.to_toml(), encoding="utf-8")
-        manifest = manifest_of(self.recipe, self.options.command)
-        (out / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+        disk.write_text(self.results / "recipe.toml", self.recipe.to_toml())
+        write_object(self.results / "manifest.json", manifest_of(self.recipe, self.options.command))
 
     def rounds(self) -> Iterator[Round]:
         """One round: references in their order, each with its labels, its grades and its networks."""
@@ -98,7 +103,7 @@ class DistillationJob(RecipeJob):
 
     def finish(self, *, complete: bool) -> None:
         """Write labels, records and summary of what there is."""
-        out = self.options.out
+        out = self.results
         labels = [self.parts.read(step.key) for step in self._gathered.values() if self.is_done(step)]
         partial = [self._gather_rows(name) for name, step in self._gathered.items() if not self.is_done(step)]
         files.write(out / "labels.parquet", pa.concat_tables([*labels, *partial]))
@@ -107,7 +112,7 @@ class DistillationJob(RecipeJob):
             return
         table = record_store.in_order(pa.concat_tables([part.replace_schema_metadata(None) for part in graded]))
         record_store.write(out / "records.parquet", table)
-        (out / "summary.json").write_text(json.dumps(self._summary(table), indent=1) + "\n", encoding="utf-8")
+        write_object(out / "summary.json", self._summary(table))
 
     # Steps, in the order in which they depend on each other.
 
@@ -172,7 +177,11 @@ class DistillationJob(RecipeJob):
         """The explained model."""
         if self.recipe.tf32:
             torch.set_float32_matmul_precision("high")
-        return cast("NetworkModel", load_model(**expanded(self.recipe.model)))
+        return self._load_model()
+
+    def _load_model(self) -> NetworkModel:
+        trust = self.options.trust_remote_code
+        return cast("NetworkModel", load_model(**expanded(self.recipe.model), trust_remote_code=trust))
 
     def explainer(self, reference: str) -> Explainer:
         """A reference; Deep SHAP compares with training texts."""
@@ -308,20 +317,18 @@ class DistillationJob(RecipeJob):
 
     @cached_property
     def _half_model(self) -> NetworkModel:
-        return half_precision.HalfPrecision(cast("NetworkModel", load_model(**expanded(self.recipe.model))))
+        return half_precision.HalfPrecision(self._load_model())
 
     def _is_half(self, reference: str) -> bool:
         on_gpu = self.model.network.device.type == "cuda"
         return self.recipe.half and on_gpu and half_precision.suits(self.explainer(reference).card)
 
     def _background(self) -> Path:
-        path = self.parts.root / "background.txt"
-        if not path.is_file():
-            lines = [" ".join(text.text.split()) for text in self.texts["train"][:BACKGROUND]]
-            beside = path.with_suffix(f".{os.getpid()}")
-            beside.parent.mkdir(parents=True, exist_ok=True)
-            beside.write_text("\n".join(lines) + "\n", encoding="utf-8")
-            beside.replace(path)
+        """A file of training texts, named by what it holds: runs that share parts may have other texts."""
+        lines = [" ".join(text.text.split()) for text in self.texts["train"][:BACKGROUND]]
+        path, text = self.parts.root / f"background-{content_hash(lines)}.txt", "\n".join(lines) + "\n"
+        if not path.is_file() or path.read_bytes() != text.encode("utf-8", "backslashreplace"):
+            disk.write_text(path, text)
         return path
 
     # Grades.

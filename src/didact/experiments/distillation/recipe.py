@@ -4,23 +4,63 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal
 
-from didact.errors import FormatError, InputError
+from didact.errors import FormatError, InputError, ParameterError
+from didact.experiments.engine.tables import Count, ModelTable, Share, StudyTable, check_table
 from didact.experiments.engine.toml import Entry, Options, Plain, TomlRecipe, check_choice
 from didact.registry import unknown
+from didact.settings import Between, shown
 
 Embeddings = Literal["kept", "first", "own"]
 Choice = Literal["loss", "top_weight"]
 
+Size = Annotated[int, Between(1, 1_000_000)]
 READINGS = ("tokens", "words")
 SPLITS = ("train", "validation", "test")
-CHANGES = ("reference", "reading", "signal", "network", "training", "texts")
 SIGNALS: Mapping[str, tuple[str, Options]] = {
     "labelling": ("labelling", {}),
     "ranking": ("ranking", {}),
     "signed_ranking": ("ranking", {"by": "signed"}),
 }
+
+
+@dataclass(frozen=True)
+class StudyData:
+    """``[data]``: a source, or several, for every split."""
+
+    train: Options | Sequence[Options]
+    validation: Options | Sequence[Options]
+    test: Options | Sequence[Options]
+
+
+@dataclass(frozen=True)
+class NetworkTable:
+    """``[network]``: settings of ``ScorerConfig`` that a study may choose, and how rare a word may be."""
+
+    width: Size = 128
+    table: Size | None = None
+    inner: Size | None = None
+    heads: Size = 4
+    blocks: Annotated[int, Between(1, 1_000)] = 4
+    dropout: Share = 0.0
+    positions: Literal["none", "sinusoidal", "learned"] = "none"
+    conditional: Literal["ends", "heads"] = "ends"
+    window: Size | None = None
+    pairs: bool = False
+    min_count: Size = 2
+
+
+@dataclass(frozen=True)
+class ChangeTable:
+    """``[[changes]]``: other settings for the networks of a reference, a reading and a signal."""
+
+    reference: str
+    reading: str
+    signal: str
+    network: Options
+    training: Options
+    texts: Count
 
 
 @dataclass(frozen=True)
@@ -59,6 +99,7 @@ class DistillationRecipe(TomlRecipe):
     kind: ClassVar[str] = "distillation"
     entry_fields: ClassVar[Mapping[str, str]] = {"references": "method"}
     list_fields: ClassVar[tuple[str, ...]] = ("signals", "tables", "figures", "changes")
+    tables_of: ClassVar[Mapping[str, type]] = {"model": ModelTable, "network": NetworkTable}
 
     name: str
     model: Options
@@ -68,13 +109,13 @@ class DistillationRecipe(TomlRecipe):
     embeddings: Embeddings = "kept"
     choose: Choice = "loss"
     more: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
-    initialisations: int = 3
+    initialisations: Annotated[int, Between(1, 10_000)] = 3
     network: Options = field(default_factory=dict)
     training: Options = field(default_factory=dict)
     changes: Sequence[Options] = ()
-    texts: Mapping[str, int] = field(default_factory=dict)
+    texts: Mapping[str, Count] = field(default_factory=dict)
     encoder: str | None = None
-    chunk: int = 32
+    chunk: Count = 32
     half: bool = False
     tf32: bool = False
     tables: tuple[int, ...] = ()
@@ -84,9 +125,9 @@ class DistillationRecipe(TomlRecipe):
     def parsed(cls, data: Plain, where: str) -> Plain:
         """Fields from plain values; every split becomes a list of sources."""
         lacking = [name for name in ("model", "data", "references") if name not in data]
-        lacking += [f"data.{split}" for split in SPLITS if split not in data.get("data", {})]
         if lacking:
             raise FormatError(f"{where}: {', '.join(lacking)} must be given")
+        check_table(StudyData, data["data"], f"{where}, [data]", needed=SPLITS)
         data = super().parsed(data, where)
         data["data"] = {split: [one] if isinstance(one, dict) else one for split, one in data["data"].items()}
         return data
@@ -94,13 +135,33 @@ class DistillationRecipe(TomlRecipe):
     def check(self, where: str = "recipe") -> None:
         """Refuse what cannot be run."""
         super().check(where)
-        check_choice("embeddings", self.embeddings, get_args(Embeddings), where)
-        check_choice("choice", self.choose, get_args(Choice), where)
+        check_table(ModelTable, self.model, f"{where}, [model]", needed=["source"])
+        for split, sources in self.data.items():
+            for one in sources:
+                check_table(StudyTable, one, f"{where}, [data] {split}", needed=["source"])
+            if not sources:
+                raise FormatError(f"{where}, [data] {split} is empty; name at least one source")
+        for name in ("references", "signals"):
+            if not getattr(self, name):
+                raise FormatError(f"{where}: {name} is empty; name at least one")
         known = {"reference": [one.label for one in self.references], "reading": READINGS, "signal": tuple(SIGNALS)}
-        for number, one in enumerate(self.changes, start=1):
-            _check_change(one, known, f"{where}, change {number}")
         for name in self.signals:
-            check_choice("signal", name, list(SIGNALS), where)
+            check_choice("signal", name, known["signal"], where)
+        _check_training(self.training, f"{where}, [training]")
+        for number, change in enumerate(self.changes, start=1):
+            _check_change(change, known, f"{where}, change {number}")
+        self._check_references(known, where)
+
+    def _check_references(self, known: Mapping[str, Sequence[str]], where: str) -> None:
+        """Refuse entries about references that there are not, which would change nothing without a word."""
+        for label in {**self.more, **self.texts}:
+            check_choice("reference", label, known["reference"], where)
+        for label, pairs in self.more.items():
+            for pair in pairs:
+                if len(pair) != 2:
+                    raise FormatError(f"{where}, [more] {label}: give pairs of reading and signal, got {shown(pair)}")
+                check_choice("reading", pair[0], known["reading"], f"{where}, [more] {label}")
+                check_choice("signal", pair[1], known["signal"], f"{where}, [more] {label}")
 
     def variants(self, reference: str) -> list[tuple[str, str]]:
         """(reading, signal) of every network that learns from a reference."""
@@ -133,8 +194,20 @@ def learned_label(reading: str, signal: str, reference: str) -> str:
 
 def _check_change(given: Options, known: Mapping[str, Sequence[str]], place: str) -> None:
     """Refuse a change of what there is not, which would change nothing without a word."""
-    for key in sorted(given.keys()):
-        check_choice("key", key, CHANGES, place)
+    check_table(ChangeTable, given, place)
     for name, allowed in known.items():
         if name in given:
             check_choice(name, given[name], allowed, place)
+    check_table(NetworkTable, given.get("network", {}), f"{place}, network")
+    _check_training(given.get("training", {}), f"{place}, training")
+
+
+def _check_training(given: Options, where: str) -> None:
+    """Refuse settings that ``FitConfig`` does not have, or that are out of its range."""
+    from didact.trained.fit_types import FitConfig  # it needs torch, which reading a recipe of another kind does not
+
+    check_table(FitConfig, given, where)
+    try:
+        FitConfig(**given)
+    except ParameterError as problem:
+        raise FormatError(f"{where}: {problem}") from None

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from didact import disk
 from didact.experiments.distillation.recipe import READINGS, SIGNALS, learned_label
 from didact.experiments.engine.objects import read_object
 from didact.experiments.engine.toml import Options, Plain
-from didact.render.markup import markdown_table
+from didact.render.markup import markdown_table, markdown_text
 
-ALPHA = 0.05
 COLUMNS = {
     "log_odds_positive": "Δlog-odds, positive words",
     "log_odds_difference": "Δlog-odds, top 30 %",
@@ -22,6 +22,12 @@ COLUMNS = {
     "iou_lexical_top": "IoU lexical, top",
     "iou_semantic_top": "IoU semantic, top",
 }
+NOTE = (
+    "learned / reference = ratio, means over the test texts on which both are defined; (n): how many these are, where "
+    "some are left out; *: the means differ (studentised bootstrap, corrected over all metrics and networks). A "
+    "network that learned the order of absolute weights stands beside these, and beside the weights as given. Random "
+    "scores are the chance level."
+)
 OF_LABELS = ("log_odds_positive", "agreement_labelled", "iou_lexical_labels", "iou_semantic_labels")
 """Measured by the labels of words, which networks that rank do not give."""
 
@@ -29,7 +35,7 @@ OF_LABELS = ("log_odds_positive", "agreement_labelled", "iou_lexical_labels", "i
 def write(folder: Path) -> Path:
     """Write the report of a finished study into its folder."""
     path = folder / "report.md"
-    path.write_text(markdown(read_summary(folder)), encoding="utf-8")
+    disk.write_text(path, markdown(read_summary(folder)))
     return path
 
 
@@ -41,15 +47,8 @@ def read_summary(folder: Path) -> Plain:
 
 def markdown(summary: Options) -> str:
     """The table under a title, and how to read it."""
-    lines = [f"# {summary['study']['name']}: learned explainers beside their references", "", table(summary), ""]
-    return "\n".join([*lines, READ, ""])
-
-
-READ = (
-    "learned / reference = ratio, means over the test texts on which both are defined; (n): how many these are, where "
-    "some are left out; *: differs (Wilcoxon, Holm). A network that learned the order of absolute weights stands "
-    "beside these, and beside the weights as given. Random scores are the chance level."
-)
+    title = f"# {markdown_text(str(summary['study']['name']))}: learned explainers beside their references"
+    return "\n".join([title, "", table(summary), "", NOTE, ""])
 
 
 def table(summary: Options) -> str:
@@ -80,7 +79,7 @@ def _network(summary: Options, reference: str, signal: str, reading: str) -> Ite
         if any(known == beside for _, known in rows) and (beside == reference or signal == "ranking"):
             shown = [metric if signal == "labelling" or metric not in OF_LABELS else "" for metric in COLUMNS]
             yield [
-                title,
+                markdown_text(title),
                 words,
                 f"{facts[0]['texts']:,}",
                 *(_cell(rows.get((metric, beside)), texts) for metric in shown),
@@ -95,6 +94,6 @@ def _chance(summary: Options) -> list[str]:
 def _cell(row: Options | None, texts: int) -> str:
     if row is None:
         return "–"
-    star = "*" if row["adjusted"] < ALPHA else ""
+    star = "*" if row.get("differs") else ""
     count = f" ({row['n']:,})" if row["n"] < texts else ""
     return f"{row['own']:.3g} / {row['theirs']:.3g} = {row['ratio']:.2f}{star}{count}"

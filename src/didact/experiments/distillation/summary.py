@@ -8,13 +8,15 @@ averaged per text before anything else.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from didact.stats.averages import by_example
+from didact.stats.bootstrap import differences
+from didact.stats.means import mean_tests
 from didact.stats.paired import holm, wilcoxon
 from didact.store.columns import values as values_of
 from didact.types import Floats
@@ -36,8 +38,9 @@ class LearnedVersusReference:
         theirs: mean of the reference, likewise.
         ratio: own / theirs; NaN where the reference's mean is not above 0.
         n: how many texts that are.
-        p: of Wilcoxon's signed-rank test.
-        adjusted: the same after Holm's correction over all rows of this metric.
+        p: of Wilcoxon's signed-rank test, which the paper uses.
+        adjusted: the same after Holm's correction over all rows of this metric, as in the paper.
+        differs: whether the means differ significantly, tested over all rows of all metrics together.
     """
 
     metric: str
@@ -49,6 +52,7 @@ class LearnedVersusReference:
     n: int
     p: float
     adjusted: float
+    differs: bool = False
 
 
 def gather(table: pa.Table) -> dict[str, dict[str, Floats]]:
@@ -94,7 +98,18 @@ def versus(grades: Grades) -> list[LearnedVersusReference]:
         adjusted = holm([test.p for test in tests]) if tests else np.empty(0)
         for (own, theirs), test, after in zip(pairs, tests, adjusted.tolist(), strict=True):
             comparisons.append(_versus(metric, (own, theirs), rows, test.p, after))
-    return comparisons
+    return _with_means_tested(comparisons, grades)
+
+
+def _with_means_tested(rows: Sequence[LearnedVersusReference], grades: Grades) -> list[LearnedVersusReference]:
+    """The same, with a test of the means over all of them; metrics may be defined on different numbers of texts."""
+    texts = max((len(values) for metric in grades.values() for values in metric.values()), default=0)
+    table = np.full((len(rows), texts), np.nan)
+    for line, row in zip(table, rows, strict=True):
+        both = differences(grades[row.metric][row.learned], grades[row.metric][row.reference])
+        line[: len(both)] = both
+    significant = mean_tests(table).significant.tolist()
+    return [replace(row, differs=differs) for row, differs in zip(rows, significant, strict=True)]
 
 
 def _pairs(rows: Mapping[str, Floats]) -> Iterable[tuple[str, str]]:

@@ -13,6 +13,7 @@ from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Protocol
 
+from didact import disk
 from didact.experiments.engine.steps import KeyedStep, RecipeJob
 from didact.progress import advance
 
@@ -47,8 +48,11 @@ class Progress:
             row["failed"] = problem
         else:
             (self.done if job.is_done(step) else self.left).add(step.name)
-        with self.log.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+        try:
+            with self.log.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+        except OSError as reason:
+            raise disk.refused(self.log, reason) from reason
         advance(1)
 
     def is_ready(self, step: KeyedStep) -> bool:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
+from didact.errors import FormatError
+from didact.experiments.engine.folder import settled
+from didact.experiments.engine.objects import read_object
 from didact.experiments.engine.steps import RecipeJob, RunOptions
-from didact.experiments.engine.toml import GRADING, Options, Plain, TomlRecipe, read_toml
+from didact.experiments.engine.toml import GRADING, Options, Plain, TomlRecipe, named, read_toml
 from didact.registry import Registry
 
 if TYPE_CHECKING:
@@ -85,23 +88,24 @@ def read_recipe(path: Path, changes: Options | None = None) -> tuple[Kind[TomlRe
     kind = RECIPES.get(str(data.pop("kind", GRADING)))()
     for name, value in (changes or {}).items():
         _change(data, name, value)
-    return kind, kind.recipe.from_dict({"name": path.stem} | data, str(path))
+    return kind, kind.recipe.from_dict(named(data, path), str(path))
 
 
 def kind_of(folder: Path) -> Kind[TomlRecipe]:
     """The kind of a run, as its manifest says; grading where there is none."""
-    try:
-        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        manifest = None
-    named = manifest.get("kind", GRADING) if isinstance(manifest, dict) else GRADING
-    return RECIPES.get(str(named))()
+    settled(folder)
+    path = folder / "manifest.json"
+    manifest = read_object(path, "") if path.is_file() else {}
+    return RECIPES.get(str(manifest.get("kind", GRADING)))()
 
 
 def _change(data: Plain, name: str, value: object) -> None:
     """Set ``data["a"]["b"]`` for the name "a.b"."""
     *tables, last = name.split(".")
     for table in tables:
-        data[table] = dict(data.get(table, {}))
+        inner = data.get(table, {})
+        if not isinstance(inner, Mapping):
+            raise FormatError(f"{name} cannot be set: {table} is {inner!r:.60} in the recipe, and no table")
+        data[table] = dict(inner)
         data = data[table]
     data[last] = value

@@ -6,8 +6,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from didact import disk
 from didact.errors import DidactError
 from didact.experiments.engine.executors import Executor, InProcess, Progress, WorkerProcesses
+from didact.experiments.engine.folder import claimed, publish
 from didact.experiments.engine.kinds import RECIPES
 from didact.experiments.engine.steps import KeyedStep, RecipeJob, Round, RunOptions
 from didact.experiments.engine.toml import TomlRecipe
@@ -46,6 +48,7 @@ class JobSource:
 
 def run_recipe(recipe: TomlRecipe, options: RunOptions) -> RunResult:
     """Carry out a recipe with as many processes as the options say; what was done before is not done again."""
+    _check_places(options)
     source = JobSource(recipe.kind, recipe.on_device(options.device), options)
     return run_job(source(), source)
 
@@ -57,13 +60,37 @@ def run_job(job: RecipeJob, source: JobSource | None = None) -> RunResult:
         job: what to do.
         source: makes the same job in other processes; needed for more than one worker.
 
+    Results of an earlier run in the same folder stay until all new ones are written.
+
     Raises:
+        InputError: the folder belongs to another recipe or another process, or cannot be written.
         DidactError: steps failed in worker processes; all others were done, and the files written from them.
     """
     options = job.options
-    options.out.mkdir(parents=True, exist_ok=True)
-    progress = Progress(options.out / LOG)
+    _check_places(options)
+    with claimed(job):
+        progress = Progress(options.out / LOG)
+        complete = _carried_out(job, source, progress)
+    if progress.failed:
+        first, why = next(iter(progress.failed.items()))
+        raise DidactError(
+            f"{len(progress.failed)} steps failed, the first of them {first}: {why}; all others are kept, see "
+            f"{progress.log}, and the same command goes on from there"
+        )
+    return RunResult(options.out, len(progress.left), complete)
+
+
+def _check_places(options: RunOptions) -> None:
+    """Refuse folders that cannot be written before the work is done."""
+    disk.check_writable(options.out / LOG)
+    disk.check_writable(options.parts.root / LOG)
+
+
+def _carried_out(job: RecipeJob, source: JobSource | None, progress: Progress) -> bool:
+    """Do the steps and publish results; returns whether all could be planned and done."""
+    options = job.options
     job.begin()
+    publish(options.out)
     executor: Executor = InProcess()
     if source is not None and options.workers > 1:
         executor = WorkerProcesses(source, options.workers)
@@ -73,13 +100,8 @@ def run_job(job: RecipeJob, source: JobSource | None = None) -> RunResult:
         executor.close()
     _close(job, source, progress)
     job.finish(complete=complete)
-    if progress.failed:
-        first, why = next(iter(progress.failed.items()))
-        raise DidactError(
-            f"{len(progress.failed)} steps failed, the first of them {first}: {why}; all others are kept, see "
-            f"{progress.log}, and the same command goes on from there"
-        )
-    return RunResult(options.out, len(progress.left), complete)
+    publish(options.out)
+    return complete
 
 
 def _do_rounds(job: RecipeJob, executor: Executor, progress: Progress) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -29,6 +29,9 @@ class RunOptions:
         workers: processes that share the steps; 1 does them in this process.
         deadline: ``time.time()`` after which no step is begun; None for no limit.
         command: the command that started the run, for the manifest.
+        overwrite: whether results of another recipe in ``out`` are replaced; otherwise they are refused.
+        trust_remote_code: whether the explained model may run code of its own: a choice of the person who starts the
+            run, never of a recipe.
     """
 
     out: Path
@@ -37,6 +40,8 @@ class RunOptions:
     workers: int = 1
     deadline: float | None = None
     command: str = ""
+    overwrite: bool = False
+    trust_remote_code: bool = False
 
     @property
     def parts(self) -> Parts:
@@ -89,11 +94,20 @@ class RecipeJob(ABC):
     def __init__(self, options: RunOptions) -> None:
         self.options = options
         self.parts = options.parts
+        self.results = options.out
+        """Where ``begin`` and ``finish`` write; the engine moves it all into ``options.out`` at once."""
 
     @property
     @abstractmethod
     def name(self) -> str:
         """Of the experiment."""
+
+    @abstractmethod
+    def identity(self) -> Mapping[str, object]:
+        """What decides the results, as plain values by name, such as the recipe's entries and the model's fingerprint.
+
+        A folder holds the results of one identity: another one is refused, with the names of what differs.
+        """
 
     def begin(self) -> None:
         """Write what is known of the run before the first round, such as its recipe; by default nothing."""

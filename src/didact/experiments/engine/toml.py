@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
+import re
 import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from didact.disk import check_name, safe_name
 from didact.errors import FormatError, InputError
+from didact.experiments.engine.tables import check_entries, check_table, entry_types
 from didact.registry import unknown
+from didact.settings import shown
 from didact.types import JsonValue
 
 Setting = JsonValue | list[JsonValue]
@@ -24,6 +30,10 @@ Options = Mapping[str, Any]
 
 GRADING = "grading"
 """The kind of a recipe file that names none."""
+
+REMOTE_CODE = "trust_remote_code"
+LARGEST = 10_000_000
+"""Bytes of a recipe file at most."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +60,12 @@ class TomlRecipe:
     list_fields: ClassVar[tuple[str, ...]] = ()
     """Fields that are lists of plain values, kept as tuples."""
 
+    tables_of: ClassVar[Mapping[str, type]] = {}
+    """Field that is a table -> the dataclass (``didact.experiments.engine.tables``) of the entries it may have."""
+
+    descriptive: ClassVar[tuple[str, ...]] = ("name", "tables", "figures")
+    """Fields that do not decide the results."""
+
     older_names: ClassVar[Mapping[str, str]] = {}
     """Name that a field had in recipes of older versions, which are still read -> its name now."""
 
@@ -62,14 +78,21 @@ class TomlRecipe:
         data = read_toml(path)
         if data.pop("kind", GRADING) != cls.kind:
             raise FormatError(f"{path} is no recipe of {cls.kind}: it does not say kind = {cls.kind!r}")
-        return cls.from_dict({"name": path.stem} | data, str(path))
+        return cls.from_dict(named(data, path), str(path))
 
     @classmethod
     def from_dict(cls, data: Options, where: str = "recipe") -> Self:
         """Make a recipe from plain values; ``where`` names their origin in messages."""
+        refuse_remote_code(data, where)
         data = {cls.older_names.get(name, name): value for name, value in data.items()}
         check_names(cls, data, where)
-        recipe = cls(**cls.parsed(dict(data), where))
+        values = cls.parsed(dict(data), where)
+        check_entries(entry_types(cls), values, where)
+        lacking = [item.name for item in _needed(cls) if item.name not in values]
+        if lacking:
+            raise FormatError(f"{where}: {', '.join(lacking)} must be given")
+        recipe = cls(**values)
+        check_name(recipe.name, f"{where}: name")
         recipe.check(where)
         return recipe
 
@@ -84,15 +107,27 @@ class TomlRecipe:
                 data[name] = source_of(data[name], f"{where}, [{name}]")
         for name in cls.list_fields:
             if name in data:
-                data[name] = tuple(data[name])
+                data[name] = _list(data[name], f"{where}: {name}")
         return data
 
     def check(self, where: str = "recipe") -> None:
-        """Refuse what cannot be run; by default two entries of one label."""
+        """Refuse what cannot be run; by default two entries of one label, and tables with unfitting entries."""
         for name in self.entry_fields:
             value = getattr(self, name)
             if not isinstance(value, str):
                 check_labels(value, f"{where}, {name}")
+        for name, kind in self.tables_of.items():
+            check_table(kind, getattr(self, name), f"{where}, [{name}]")
+
+    def identity(self) -> Plain:
+        """What decides the results, entry by entry."""
+        plain = {name: value for name, value in self.to_dict().items() if name not in self.descriptive}
+        return {"kind": self.kind, **plain}
+
+    def settings_of(self, table: str) -> Plain:
+        """The entries of a table that decide results, without where its source lies and what computes."""
+        given: Options = getattr(self, table)
+        return {name: value for name, value in given.items() if name not in ("source", "device")}
 
     def to_dict(self) -> Plain:
         """Plain values, as in the file; what was left out stays out."""
@@ -123,6 +158,13 @@ class TomlRecipe:
         return dataclasses.replace(self, model={**self.model, "device": device})  # type: ignore[type-var]
 
 
+def _needed(kind: type) -> list[dataclasses.Field[Any]]:
+    """Fields of a dataclass that have no default."""
+    fields = dataclasses.fields(kind)
+    missing = dataclasses.MISSING
+    return [item for item in fields if item.default is missing and item.default_factory is missing]
+
+
 def check_names(kind: type, data: Options, where: str) -> None:
     """Refuse entries that a kind of recipe, a dataclass, does not have."""
     known = [item.name for item in dataclasses.fields(kind)]
@@ -137,38 +179,81 @@ def check_choice(what: str, given: object, allowed: Sequence[str], where: str) -
         raise FormatError(f"{where}: {unknown(what, given, allowed)}")
 
 
+def named(data: Options, path: Path) -> Plain:
+    """A recipe's entries with the name of its file where it gives none."""
+    return {"name": safe_name(path.stem, "run"), **data}
+
+
 def read_toml(path: Path) -> Plain:
     """A recipe file's plain values."""
     try:
+        if path.stat().st_size > LARGEST:
+            raise FormatError(f"{path} has {path.stat().st_size:,} bytes; a recipe has at most {LARGEST:,}")
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"there is no recipe {path}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise FormatError(f"{path} is not TOML: {problem}") from None
+    except OSError as problem:
+        raise InputError(f"cannot read the recipe {path}: {problem.strerror}") from None
+    except (ValueError, RecursionError) as problem:  # no UTF-8, no TOML, or numbers of thousands of digits
+        raise FormatError(f"{str(path)!r} is not TOML: {problem!s:.200}") from None
+
+
+def refuse_remote_code(data: Options, where: str) -> None:
+    """Refuse a recipe that wants a model to run code of its own, in whatever table it says so."""
+    waiting: list[tuple[str, object]] = [("", data)]
+    while waiting:
+        place, value = waiting.pop()
+        if isinstance(value, Mapping):
+            for name, inner in value.items():
+                if str(name).replace("-", "_").lower() == REMOTE_CODE:
+                    raise FormatError(
+                        f"{where}: {place}{name} cannot be set by a recipe: only whoever starts a run may let a model "
+                        "run code of its own, with --trust-remote-code; leave it out"
+                    )
+                waiting.append((f"{place}{name}.", inner))
+        elif isinstance(value, (list, tuple)):
+            waiting.extend((place, inner) for inner in value)
+
+
+def _list(given: object, where: str) -> tuple[Any, ...]:
+    """The values of a list, none of them twice."""
+    if not isinstance(given, (list, tuple)):
+        raise FormatError(f"{where} must be a list, got {shown(given)}")
+    seen = Counter(value for value in given if isinstance(value, (str, int, float)))
+    twice = [value for value, count in seen.items() if count > 1]
+    if twice:
+        raise FormatError(f"{where} has {shown(twice[0])} twice; name each once")
+    return tuple(given)
 
 
 def entry(given: object, key: str, where: str = "recipe") -> Entry:
     """From ``"lime"`` or ``{"method": "lime", "label": ..., settings}`` to an entry."""
     if isinstance(given, str):
-        return Entry(given, given)
+        return Entry(checked_label(given, where), given)
     if not isinstance(given, Mapping) or not isinstance(given.get(key), str):
-        raise FormatError(f"{where}: an entry is a name, or a table with {key!r} and settings; got {given!r}")
+        raise FormatError(f"{where}: an entry is a name, or a table with {key!r} and settings; got {shown(given)}")
     rest = {name: value for name, value in given.items() if name not in (key, "label") and value is not None}
-    return Entry(str(given.get("label", given[key])), given[key], rest)
+    return Entry(checked_label(given.get("label", given[key]), where), given[key], rest)
+
+
+def checked_label(given: object, where: str) -> str:
+    """What something is called in records and reports."""
+    if not isinstance(given, str) or not 0 < len(given) <= 100 or not given.isprintable():
+        raise FormatError(f"{where}: a label is a text of 1 to 100 printable characters, got {shown(given)}")
+    return given
 
 
 def entries(given: object, key: str, where: str) -> tuple[Entry, ...]:
     """A list of entries."""
-    if not isinstance(given, Sequence):
+    if not isinstance(given, (list, tuple)):
         raise FormatError(f"{where}: expected a list, got {type(given).__name__}")
     return tuple(entry(one, key, where) for one in given)
 
 
 def check_labels(given: Sequence[Entry], where: str) -> None:
     """Refuse two entries of one label."""
-    labels = [one.label for one in given]
-    for label in labels:
-        if labels.count(label) > 1:
+    for label, count in Counter(one.label for one in given).items():
+        if count > 1:
             raise FormatError(f"{where}: two entries are called {label!r}; give each a 'label' of its own")
 
 
@@ -188,10 +273,18 @@ def source_of(given: object, where: str) -> Plain:
 def toml_value(value: object) -> str:
     """A value as TOML writes it."""
     if isinstance(value, Mapping):
-        items = [f"{key if key.isidentifier() else json.dumps(key)} = {toml_value(v)}" for key, v in value.items()]
+        items = [f"{key if _BARE.fullmatch(key) else _string(key)} = {toml_value(v)}" for key, v in value.items()]
         return "{ " + ", ".join(items) + " }"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(toml_value(item) for item in value) + "]"
-    if isinstance(value, float) and value != value:  # JSON writes NaN, TOML nan
-        return "nan"
-    return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, float) and not math.isfinite(value):  # JSON writes NaN and Infinity, TOML nan and inf
+        return str(value)
+    return _string(value) if isinstance(value, str) else json.dumps(value)
+
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def _string(text: str) -> str:
+    """As JSON writes it, but for a character that TOML does not take as it is."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

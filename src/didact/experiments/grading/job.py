@@ -7,7 +7,7 @@ same in every run, so the numbers are too, to the last bit.
     OUT/recipe.toml            the recipe
     OUT/manifest.json          model, data, explainers and metrics in full, versions
     OUT/records.parquet        every grade as a record; rows that are the same in every run
-    OUT/timings.parquet        records of time and memory
+    OUT/timings.parquet        records of time, where a metric measures it
     OUT/explanations.parquet   every explanation
     OUT/steps.jsonl            seconds of every step
     OUT/parts/                 results of steps
@@ -15,22 +15,23 @@ same in every run, so the numbers are too, to the last bit.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
 
+from didact import disk
+from didact.checksums import HASHES
 from didact.errors import InputError
 from didact.experiments.engine.naming import example_names
+from didact.experiments.engine.objects import write_object
 from didact.experiments.engine.steps import KeyedStep, RecipeJob, Round, RunOptions
 from didact.experiments.engine.toml import Plain
-from didact.experiments.grading.memory import watched
 from didact.experiments.grading.nulls import broken
 from didact.experiments.grading.prepare import GradingExperiment
 from didact.models.network import NetworkModel
-from didact.models.surrogate import SETTINGS, fine_tune_masked, load_surrogate, save_surrogate
+from didact.models.surrogate import fine_tune_masked, load_surrogate, save_surrogate
 from didact.progress import working
 from didact.protocols import Evidence, Metric, Model
 from didact.provenance import content_hash, display_name, versions
@@ -39,7 +40,6 @@ from didact.store import keys
 from didact.store import records as record_store
 from didact.types import Explanation, Grade
 
-_PEAK = b"didact.peak"
 _BREAKABLE = frozenset({"model", "rationale", "corpus", "surrogate"})
 
 
@@ -81,7 +81,6 @@ class GradingJob(RecipeJob):
         size, count = experiment.recipe.chunk, len(experiment.data.examples)
         self.chunks = [slice(start, min(start + size, count)) for start in range(0, count, size)]
         self.names = example_names(experiment.data.examples)
-        self._tables: dict[Slot, list[pa.Table]] = {}
         self._explained: dict[Slot, list[Explanation]] = {}
         self._broken: dict[tuple[Slot, str], list[Explanation]] = {}
         self._keys: dict[tuple[Slot, int, int], str] = {}
@@ -91,14 +90,21 @@ class GradingJob(RecipeJob):
         """Of the experiment."""
         return self.experiment.recipe.name
 
+    def identity(self) -> dict[str, object]:
+        """The recipe, with what was loaded in place of where it lies."""
+        experiment = self.experiment
+        return {
+            **experiment.recipe.identity(),
+            "model": [experiment.model.fingerprint(), experiment.recipe.settings_of("model")],
+            "data": experiment.data.fingerprint,
+            "explainers": {label: keys.identity(one) for label, one in experiment.explainers.items()},
+            "metrics": {label: [one.card.name, dict(one.parameters)] for label, one in experiment.metrics.items()},
+        }
+
     def begin(self) -> None:
-        """Write recipe and manifest; results of an earlier recipe are removed, its parts stay."""
-        out = self.options.out
-        for name in ("records", "timings", "explanations"):
-            (out / f"{name}.parquet").unlink(missing_ok=True)
-        (out / "recipe.toml").write_text(self.experiment.recipe.to_toml(), encoding="utf-8")
-        manifest = json.dumps(_manifest(self.experiment, self.options.command), indent=1, ensure_ascii=False)
-        (out / "manifest.json").write_text(manifest + "\n", encoding="utf-8")
+        """Write recipe and manifest."""
+        disk.write_text(self.results / "recipe.toml", self.experiment.recipe.to_toml())
+        write_object(self.results / "manifest.json", _manifest(self.experiment, self.options.command))
 
     def rounds(self) -> Iterator[Round]:
         """Explanations first: targets of explanations decide the keys of grades."""
@@ -115,24 +121,23 @@ class GradingJob(RecipeJob):
         if not all(self.is_done(self._explaining(slot, at)) for slot in self.slots for at in range(len(self.chunks))):
             return
         lasting: list[pa.Table] = []
-        timed = [self._peaks(slot) for slot in self.slots]
+        timed: list[pa.Table] = []
         for one in self._gradings():
             rows = self._records_of(one)
             (timed if self.experiment.metrics[one.label].card.timed else lasting).extend(rows)
-        out = self.options.out
+        out = self.results
         if lasting:
             record_store.write(out / "records.parquet", pa.concat_tables(lasting))
-        record_store.write(out / "timings.parquet", pa.concat_tables(timed))
+        if timed:
+            record_store.write(out / "timings.parquet", pa.concat_tables(timed))
         explanation_store.write(out / "explanations.parquet", self._explanation_table())
 
     def explain(self, label: str, seed: int, at: int) -> pa.Table:
         """The explanations of a chunk."""
         explainer = self.experiment.seeded(label, seed)
-        with working(f"explaining: {label}", 1), watched() as peak:
+        with working(f"explaining: {label}", 1):
             made = explainer.explain(self.experiment.model, self.experiment.data.examples[self.chunks[at]])
-        table = explanation_store.to_table(made)
-        peaks = {_PEAK: str(peak.bytes).encode()} if peak.bytes is not None else {}
-        return table.replace_schema_metadata((table.schema.metadata or {}) | peaks)
+        return explanation_store.to_table(made)
 
     def grade(self, label: str, explainer: str, seed: int, null: str, at: int) -> pa.Table:
         """Grades of one piece: columns example (number in the piece), part, value."""
@@ -161,7 +166,6 @@ class GradingJob(RecipeJob):
         """The explanations of all examples, from the parts."""
         if slot not in self._explained:
             tables = [self.parts.read(self._explanation_key(slot, chunk)) for chunk in self.chunks]
-            self._tables[slot] = tables
             self._explained[slot] = [one for table in tables for one in explanation_store.from_table(table)]
         return self._explained[slot]
 
@@ -231,7 +235,7 @@ class GradingJob(RecipeJob):
         model = self.experiment.model
         if not isinstance(model, NetworkModel):
             raise InputError(f"robust metrics fine-tune a copy of the model, and {model.name} is a black box")
-        if not (place / SETTINGS).is_file():
+        if not (place / HASHES).is_file():
             save_surrogate(fine_tune_masked(model, **self.experiment.tuning), place)
         return load_surrogate(place, str(model.network.device))
 
@@ -263,7 +267,7 @@ class GradingJob(RecipeJob):
         others = self._others(slot) if "others" in needs else []
         return content_hash(
             [
-                *("grade", keys.FORMAT, self._origin, metric.card.name, dict(metric.parameters), one.null),
+                *("grade", keys.FORMAT, self._origin, keys.identity(metric), one.null),
                 [self._explanation_key(other, piece) for other in used],
                 [[other.label, self._explanation_key(other, piece)] for other in others],
                 [explanation.target.index for explanation in given[piece]],
@@ -275,19 +279,6 @@ class GradingJob(RecipeJob):
         metric = self.experiment.metrics[one.label]
         constant = self._constant(one.slot, one.null, one.label, [metric.card.name, dict(metric.parameters)])
         return _records(grades, self.names[piece], constant)
-
-    def _peaks(self, slot: Slot) -> pa.Table:
-        """Peak memory in MiB while a chunk was explained, a row per example; none where it is unknown."""
-        numbers: list[int] = []
-        values: list[float] = []
-        self._explanations(slot)
-        for chunk, table in zip(self.chunks, self._tables[slot], strict=True):
-            peak = (table.schema.metadata or {}).get(_PEAK)
-            if peak is not None:
-                numbers += list(range(chunk.start, chunk.stop))
-                values += [float(peak) / 2**20] * (chunk.stop - chunk.start)
-        grades = _table(numbers, [""] * len(numbers), values)
-        return _records(grades, self.names, self._constant(slot, "", "memory", []))
 
     def _constant(self, slot: Slot, null: str, label: str, settings: list[object]) -> dict[str, str | int]:
         """What all rows of one explainer, seed and metric have in common."""
@@ -305,8 +296,8 @@ class GradingJob(RecipeJob):
 
 
 def _breaks(metric: Metric, null: str) -> bool:
-    """Whether a broken copy is informative: the metric depends on the scores, and for labels on the target."""
-    families = {"shuffle": ("faithfulness", "plausibility", "stability"), "labels": ("faithfulness",)}
+    """Whether a broken copy is informative: the metric depends on the scores."""
+    families = {"shuffle": ("faithfulness", "plausibility", "stability")}
     return metric.card.family in families[null] and metric.card.needs <= _BREAKABLE
 
 

@@ -5,17 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-import numpy as np
-
 from didact.attribution.base import generator
 from didact.types import Explanation
 
 
 def broken(null: str, explanations: Sequence[Explanation], seed: int = 0) -> list[Explanation]:
-    """The explanations of all examples, broken in a named way ("shuffle" or "labels"); "" leaves them as they are."""
-    if null == "shuffle":
-        return [_shuffled(explanation, seed) for explanation in explanations]
-    return _relabelled(explanations, seed) if null == "labels" else list(explanations)
+    """The explanations of all examples, broken in a named way ("shuffle"); "" leaves them as they are."""
+    return [_shuffled(explanation, seed) for explanation in explanations] if null == "shuffle" else list(explanations)
 
 
 def _shuffled(explanation: Explanation, seed: int) -> Explanation:
@@ -23,12 +19,3 @@ def _shuffled(explanation: Explanation, seed: int) -> Explanation:
     order = generator(seed, explanation.example).permutation(len(explanation.scores))
     errors = tuple(explanation.errors[i] for i in order) if explanation.errors else ()
     return dataclasses.replace(explanation, scores=tuple(explanation.scores[i] for i in order), errors=errors)
-
-
-def _relabelled(explanations: Sequence[Explanation], seed: int) -> list[Explanation]:
-    """Targets permuted over the examples: what is left is what the scores say whatever is explained."""
-    order = np.random.default_rng(seed).permutation(len(explanations))
-    return [
-        dataclasses.replace(explanation, target=explanations[other].target)
-        for explanation, other in zip(explanations, order, strict=True)
-    ]

@@ -70,6 +70,7 @@ def prepare(
     model: Model | None = None,
     data: Dataset | None = None,
     explainers: Mapping[str, Explainer] | None = None,
+    trust_remote_code: bool = False,
 ) -> GradingExperiment:
     """Load what a recipe names, or take what is given instead.
 
@@ -78,8 +79,9 @@ def prepare(
         model: a loaded model, instead of the recipe's.
         data: loaded data, instead of the recipe's.
         explainers: made ones by label, instead of the recipe's.
+        trust_remote_code: whether the recipe's model may run code of its own.
     """
-    loaded = model if model is not None else load_model(**recipe.model)
+    loaded = model if model is not None else load_model(**recipe.model, trust_remote_code=trust_remote_code)
     dataset = data if data is not None else load_data(**recipe.data)
     if not dataset.examples:
         raise InputError(f"{dataset.name} holds no example")

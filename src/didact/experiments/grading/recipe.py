@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, get_args
 
 from didact.errors import FormatError
+from didact.experiments.engine.tables import Count, DataTable, ModelTable, Seed, SurrogateTable, check_table
 from didact.experiments.engine.toml import GRADING, Entry, Options, TomlRecipe, check_choice
 
-Null = Literal["shuffle", "labels"]
+Null = Literal["shuffle"]
 NULLS: tuple[Null, ...] = get_args(Null)
 
 ALL = "all"
@@ -39,15 +40,16 @@ class GradingRecipe(TomlRecipe):
     entry_fields: ClassVar[Mapping[str, str]] = {"explainers": "method", "metrics": "metric"}
     source_fields: ClassVar[tuple[str, ...]] = ("model", "data", "surrogate")
     list_fields: ClassVar[tuple[str, ...]] = ("seeds", "nulls")
+    tables_of: ClassVar[Mapping[str, type]] = {"model": ModelTable, "data": DataTable, "surrogate": SurrogateTable}
 
     name: str = "evaluation"
     model: Options = field(default_factory=lambda: {"source": "default"})
     data: Options = field(default_factory=lambda: {"source": "corpus"})
     explainers: tuple[Entry, ...] | str = ALL
     metrics: tuple[Entry, ...] | str = DEFAULT
-    seeds: tuple[int, ...] = (0,)
+    seeds: tuple[Seed, ...] = (0,)
     nulls: tuple[str, ...] = NULLS
-    chunk: int = 32
+    chunk: Count = 32
     surrogate: Options = field(default_factory=dict)
 
     def check(self, where: str = "recipe") -> None:
@@ -60,9 +62,8 @@ class GradingRecipe(TomlRecipe):
             if not value:
                 raise FormatError(f"{where}: {name} is empty; name at least one")
         super().check(where)
-        if not self.seeds or not all(type(seed) is int and seed >= 0 for seed in self.seeds):
-            raise FormatError(f"{where}: seeds must be one or more numbers of at least 0, got {list(self.seeds)}")
+        if not self.seeds:
+            raise FormatError(f"{where}: seeds is empty; name at least one")
         for null in self.nulls:
             check_choice("null", null, NULLS, where)
-        if type(self.chunk) is not int or self.chunk < 1:
-            raise FormatError(f"{where}: chunk must be a number of at least 1, got {self.chunk!r}")
+        check_table(DataTable, self.data, f"{where}, [data]", needed=["source"])

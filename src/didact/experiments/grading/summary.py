@@ -2,12 +2,17 @@
 
 The values of one explainer on one example are averaged over its seeds first, so examples are what is resampled and
 paired. Everything works on whole columns; there is no Python object per record.
+
+What is tested is every two explainers on every metric that judges quality, and every explainer against its own shuffled
+scores: all with one error rate, so that at most 5 % of all reports claim any difference that is none. Costs are shown
+and not tested; times have no interval either, since texts that are explained together share one measurement.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
@@ -15,13 +20,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from didact.stats.bootstrap import differences, intervals
-from didact.stats.compare import Comparison, pairwise
+from didact.stats.compare import Compared, Comparison, compare_all
 from didact.stats.correlation import kendall
+from didact.stats.means import MeanTests
 from didact.stats.power import examples_needed
 from didact.types import Floats
 
 ALPHA = 0.05
-"""A difference counts when its Holm-adjusted p is below this."""
+"""A difference counts when its p, corrected over the whole report, is below this."""
+
+NULLS = {"shuffle": "its own scores shuffled over the words"}
+"""Broken copies that explanations are tested against, in words that follow "no better than"."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,7 @@ class MetricInfo:
         higher_is_better: the direction; None where neither is better.
         parameters: its settings.
         summary: one sentence from its card.
+        timed: whether it measures the machine, once for all texts that were explained together.
     """
 
     label: str
@@ -62,6 +72,7 @@ class MetricInfo:
     higher_is_better: bool | None = True
     parameters: Mapping[str, object] = field(default_factory=dict)
     summary: str = ""
+    timed: bool = False
 
     @property
     def sign(self) -> int:
@@ -112,7 +123,8 @@ class ResultArrays:
 class Cell:
     """An explainer's result on a metric: mean over examples with its 95 % interval, and how many examples it rests on.
 
-    ``missing`` counts examples that were graded but have no defined value.
+    The ends are NaN where there is no interval: not enough examples, or a time. ``missing`` counts examples that were
+    graded but have no defined value.
     """
 
     mean: float
@@ -120,6 +132,24 @@ class Cell:
     high: float
     n: int
     missing: int
+    control: bool = False
+
+
+@dataclass(frozen=True)
+class Check:
+    """An explainer against one null of a metric.
+
+    Attributes:
+        value: mean of the explanations over the paired examples.
+        null: mean of the broken copies.
+        p: of the mean difference, corrected over the whole report; NaN where there are not enough examples.
+        beats: whether the explanations are significantly better.
+    """
+
+    value: float
+    null: float
+    p: float
+    beats: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +159,9 @@ class Column:
     Attributes:
         metric: the metric.
         cells: by explainer; only those it graded.
-        tests: all pairs of explainers, controls too, Holm-adjusted over this metric.
-        best: the explainer with the best mean that is no control; None without a direction.
+        tests: all pairs of explainers, controls too, corrected over the whole report; None where nothing is tested.
+        checks: by explainer, then by null.
+        best: the explainer with the best mean that is no control; None where the metric does not judge.
         tied: explainers, no controls, that are not significantly worse than the best.
         second: the explainer with the next best mean.
         needed: examples needed to tell the best from the second with power 0.8; None where no number would do.
@@ -138,11 +169,12 @@ class Column:
 
     metric: MetricInfo
     cells: Mapping[str, Cell]
-    tests: Comparison
-    best: str | None
-    tied: tuple[str, ...]
-    second: str | None
-    needed: int | None
+    tests: Comparison | None = None
+    checks: Mapping[str, Mapping[str, Check]] = field(default_factory=dict)
+    best: str | None = None
+    tied: tuple[str, ...] = ()
+    second: str | None = None
+    needed: int | None = None
 
     @property
     def leaders(self) -> tuple[str, ...]:
@@ -150,13 +182,24 @@ class Column:
         return () if self.best is None else (self.best, *self.tied)
 
     @property
+    def leads(self) -> bool:
+        """Whether the best is significantly better than any other explainer that is no control."""
+        return self.second is not None and len(self.tied) < sum(not cell.control for cell in self.cells.values()) - 1
+
+    @property
     def largest(self) -> float:
         """The largest mean's size, which decides how many decimals the column has."""
         sizes = [abs(cell.mean) for cell in self.cells.values() if np.isfinite(cell.mean)]
         return max(sizes, default=0.0)
 
+    def beats(self, label: str) -> tuple[str, ...]:
+        """The explainers that one is significantly better than."""
+        return () if self.tests is None else self.tests.beats(label)
+
     def p(self, first: str, second: str) -> float:
-        """Holm-adjusted p of two explainers."""
+        """Their p-value, corrected over the whole report; NaN where they were not tested."""
+        if self.tests is None:
+            return float("nan")
         names = self.tests.names
         return float(self.tests.adjusted[names.index(first), names.index(second)])
 
@@ -169,11 +212,15 @@ class Summary:
         columns: one per metric that graded anything.
         taus: Kendall's tau between the rankings of real explainers by metrics that judge; NaN where undefined.
         tau_labels: rows and columns of ``taus``.
+        tests: how many differences were tested together.
+        fewest: examples that a verdict needs when so many are tested.
     """
 
     columns: tuple[Column, ...]
     taus: Floats
     tau_labels: tuple[str, ...]
+    tests: int
+    fewest: int
 
 
 def gather(table: pa.Table, explainers: Sequence[ExplainerInfo], metrics: Sequence[MetricInfo]) -> ResultArrays:
@@ -204,44 +251,87 @@ def gather(table: pa.Table, explainers: Sequence[ExplainerInfo], metrics: Sequen
 
 def summarise(measured: ResultArrays) -> Summary:
     """Means, intervals, paired tests and rankings."""
-    columns = []
-    for at, metric in enumerate(measured.metrics):
-        graded = measured.graded[""][at]
-        here = [explainer for explainer, any_ in zip(measured.explainers, graded.any(axis=1), strict=True) if any_]
-        if here:
-            rows = [measured.explainers.index(explainer) for explainer in here]
-            columns.append(_column(metric, here, measured.values[""][at][rows], graded[rows]))
+    plain = [column for column in (_plain(measured, at) for at in range(len(measured.metrics))) if column.cells]
+    columns, tests = _tested(measured, plain)
     judging = [column for column in columns if column.metric.judges]
     real = [explainer.label for explainer in measured.explainers if not explainer.control]
-    return Summary(tuple(columns), _taus(judging, real), tuple(column.metric.label for column in judging))
+    taus = _taus(judging, real)
+    labels = tuple(column.metric.label for column in judging)
+    return Summary(tuple(columns), taus, labels, tests.tested, tests.fewest)
 
 
 _AXES = ("explainer", "null", "metric", "part", "example")
 
 
-def _column(
-    metric: MetricInfo, explainers: Sequence[ExplainerInfo], values: Floats, graded: NDArray[np.bool_]
-) -> Column:
-    labels = [explainer.label for explainer in explainers]
-    missing = (graded & np.isnan(values)).sum(axis=1).tolist()
-    cells = {
-        label: Cell(each.mean, each.low, each.high, each.n, lost)
-        for label, each, lost in zip(labels, intervals(values), missing, strict=True)
+def _plain(measured: ResultArrays, metric: int) -> Column:
+    """Means and intervals of one metric."""
+    info, graded = measured.metrics[metric], measured.graded[""][metric]
+    here = [row for row in range(len(measured.explainers)) if graded[row].any()]
+    values = measured.values[""][metric][here]
+    missing = (graded[here] & np.isnan(values)).sum(axis=1).tolist()
+    cells = {}
+    for row, each, lost in zip(here, intervals(values), missing, strict=True):
+        explainer = measured.explainers[row]
+        ends = (math.nan, math.nan) if info.timed else (each.low, each.high)
+        cells[explainer.label] = Cell(each.mean, *ends, each.n, lost, explainer.control)
+    return Column(info, cells)
+
+
+def _tested(measured: ResultArrays, columns: Sequence[Column]) -> tuple[list[Column], MeanTests]:
+    """The columns with all tests of the report, which are made together."""
+    judging = [column for column in columns if column.metric.judges]
+    values = [_values(measured, column) for column in judging]
+    nulls = [_nulls(measured, column) for column in judging]
+    compared = [Compared(one, column.metric.higher_is_better) for one, column in zip(values, judging, strict=True)]
+    further = [differences(value, broken) for rows in nulls for value, broken in rows.values()]
+    comparisons, tests = compare_all(compared, further, alpha=ALPHA)
+    adjusted = iter(tests.adjusted[len(tests.adjusted) - len(further) :].tolist())
+    made = {}
+    for column, rows, comparison, own in zip(judging, nulls, comparisons, values, strict=True):
+        checks: dict[str, dict[str, Check]] = {}
+        for (label, null), (value, broken) in rows.items():
+            checks.setdefault(label, {})[null] = _check(value, broken, next(adjusted), column.metric.sign)
+        made[column.metric.label] = _ordered_by_mean(replace(column, tests=comparison, checks=checks), own)
+    return [made.get(column.metric.label, column) for column in columns], tests
+
+
+def _values(measured: ResultArrays, column: Column) -> dict[str, Floats]:
+    """By explainer: the values of all examples."""
+    metric = measured.metrics.index(column.metric)
+    rows = zip(measured.explainers, measured.values[""][metric], strict=True)
+    return {explainer.label: row for explainer, row in rows if explainer.label in column.cells}
+
+
+def _nulls(measured: ResultArrays, column: Column) -> dict[tuple[str, str], tuple[Floats, Floats]]:
+    """By explainer and null: the values of the explanations and of their broken copies, where any pair is defined."""
+    metric = measured.metrics.index(column.metric)
+    pairs = {
+        (explainer.label, null): (measured.values[""][metric, row], measured.values[null][metric, row])
+        for null in NULLS
+        if null in measured.values
+        for row, explainer in enumerate(measured.explainers)
+        if explainer.label in column.cells
     }
-    tests = pairwise(dict(zip(labels, values, strict=True)), higher_is_better=metric.higher_is_better, alpha=ALPHA)
-    real = [s.label for s in explainers if not s.control and cells[s.label].n]
-    if not metric.sign or not real:
-        return Column(metric, cells, tests, None, (), None, None)
-    order = sorted(real, key=lambda label: (-metric.sign * cells[label].mean, labels.index(label)))
+    return {key: pair for key, pair in pairs.items() if not np.isnan(differences(*pair)).all()}
+
+
+def _check(value: Floats, broken: Floats, p: float, sign: int) -> Check:
+    both = ~np.isnan(differences(value, broken))
+    first, second = float(value[both].mean()), float(broken[both].mean())
+    return Check(first, second, p, p < ALPHA and sign * (first - second) > 0)
+
+
+def _ordered_by_mean(column: Column, values: Mapping[str, Floats]) -> Column:
+    """The column with its best explainer, those tied with it, and what would tell it from the second."""
+    real = [label for label, cell in column.cells.items() if not cell.control and cell.n]
+    if not real:
+        return column
+    order = sorted(real, key=lambda label: -column.metric.sign * column.cells[label].mean)  # equals stay in order
     best, second = order[0], order[1] if len(order) > 1 else None
-    worse = set(tests.beats(best))
+    worse = set(column.beats(best))
     tied = tuple(label for label in order[1:] if label not in worse)
-    needed = (
-        None
-        if second is None
-        else examples_needed(differences(values[labels.index(best)], values[labels.index(second)]))
-    )
-    return Column(metric, cells, tests, best, tied, second, needed)
+    needed = None if second is None else examples_needed(differences(values[best], values[second]))
+    return replace(column, best=best, tied=tied, second=second, needed=needed)
 
 
 def _taus(columns: Sequence[Column], real: Sequence[str]) -> Floats:
@@ -260,9 +350,8 @@ def _mean(column: Column, label: str) -> float:
 
 
 def _coded(column: pa.ChunkedArray) -> pa.DictionaryArray:
-    """One numbering for the whole column."""
-    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    return pa.concat_arrays(encoded.unify_dictionaries().chunks)
+    """One numbering for the whole column, of the words that occur in it."""
+    return pa.concat_arrays(column.cast(pa.string()).dictionary_encode().unify_dictionaries().chunks)
 
 
 def _codes(column: pa.DictionaryArray) -> NDArray[np.int64]:

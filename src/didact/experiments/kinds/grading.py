@@ -24,7 +24,7 @@ class GradingKind(Kind[GradingRecipe]):
 
     def job(self, recipe: GradingRecipe, options: RunOptions) -> RecipeJob:
         """Load model and data, choose explainers and metrics."""
-        return GradingJob(prepare(recipe), options)
+        return GradingJob(prepare(recipe, trust_remote_code=options.trust_remote_code), options)
 
     def report(self, folder: Path, options: ReportOptions, console: Console) -> list[Path]:
         """Which explanations to trust: a table per family of metrics, and the report in all its formats."""

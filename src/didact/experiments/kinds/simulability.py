@@ -25,7 +25,7 @@ class SimulabilityKind(Kind[SimulabilityRecipe]):
 
     def job(self, recipe: SimulabilityRecipe, options: RunOptions) -> RecipeJob:
         """Load teacher, texts, explainers, students and channels."""
-        return SimulabilityJob(prepare(recipe), options)
+        return SimulabilityJob(prepare(recipe, trust_remote_code=options.trust_remote_code), options)
 
     def report(self, folder: Path, options: ReportOptions, console: Console) -> list[Path]:
         """Which explanation teaches best: a table per setting, and the report in all its formats."""

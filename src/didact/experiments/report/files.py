@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from didact.errors import InputError, ParameterError
+from didact import disk
+from didact.errors import ParameterError
 
 F = TypeVar("F")
 
@@ -31,10 +32,7 @@ def write_files(
     for form, (name, writer) in files.items():
         if form in formats:
             path = folder / name
-            try:
-                path.write_text(writer(findings), encoding="utf-8")
-            except OSError as problem:
-                raise InputError(f"cannot write {path}: {problem.strerror}") from None
+            disk.write_text(path, writer(findings))
             written.append(path)
     return written
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from didact.render.latex import escape
 from didact.render.markup import html_text, markdown_table, markdown_text, minus_signs
+from didact.render.pieces import printable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -180,7 +181,7 @@ def csv_text(names: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
     """Rows of plain values as CSV; empty where there is no number, names in lists joined by spaces."""
     written = io.StringIO()
     writer = csv.DictWriter(written, names, lineterminator="\n")
-    writer.writeheader()
+    writer.writerow({name: _csv_text(name) for name in names})
     writer.writerows({name: _csv_value(value) for name, value in row.items()} for row in rows)
     return written.getvalue()
 
@@ -292,10 +293,19 @@ def _latex_text(text: str) -> str:
 
 def _csv_value(value: object) -> object:
     if isinstance(value, list | tuple):
-        return " ".join(map(str, value))
+        return _csv_text(" ".join(map(str, value)))
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
-    return str(value).lower() if isinstance(value, bool) else value
+    if isinstance(value, bool):
+        return str(value).lower()
+    return _csv_text(value) if isinstance(value, str) else value
+
+
+def _csv_text(text: str) -> str:
+    """A cell that no spreadsheet takes for a formula: an apostrophe stands before a text that begins as one does."""
+    shown = printable(text).replace("\r", "␍")
+    number = re.fullmatch(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?", shown) is not None
+    return f"'{shown}" if shown.startswith(("=", "+", "-", "@", "\t", "\n")) and not number else shown
 
 
 def _terminal_cell(given: TableCell | str | None, has_marks: bool) -> Text:

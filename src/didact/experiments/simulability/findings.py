@@ -20,7 +20,7 @@ from didact.experiments.simulability.records import from_records
 from didact.simulation.gains import Gain, SimulabilityGains, compute_gains
 from didact.simulation.simulability import NONE, Setting, Simulation
 from didact.stats.correlation import tau
-from didact.stats.crossed import crossed_interval
+from didact.stats.crossed import FEWEST_SUBSETS, crossed_interval
 from didact.store import records
 
 PERCENT = ("accuracy", "f1", "exact")
@@ -170,28 +170,60 @@ class SimulabilityFindings:
         return NoiseCurve(setting, explainer, levels, _pearson(points), _pearson(means))
 
     def _best(self) -> list[str]:
-        ranks = {name: rank for name, rank in self.verdict.ranks.items() if math.isfinite(rank)}
-        real = {name: rank for name, rank in ranks.items() if name != NONE}
-        if not real:
+        """Which explanations teach, and whether one of them teaches best: only by significant differences."""
+        verdict, many = self.verdict, len(self.verdict.settings)
+        if not verdict.settings:
             return []
-        best = min(real, key=lambda name: real[name])
-        many = len(self.verdict.settings)
-        rank = f"average rank {real[best]:.2g} of {len(ranks)}"
-        where = f"over {many} {plural(many, 'setting', 'settings')}"
-        if NONE in ranks and ranks[NONE] <= real[best]:
-            return [f"No explanation teaches better than none: the best, {best}, has {rank} {where}."]
-        return [f"{best} teaches best: {rank} {where}."]
+        if not verdict.enough:
+            return [
+                f"Not enough students or test texts for a verdict: with {verdict.tests:,} claims to test at least "
+                f"{FEWEST_SUBSETS} students of a kind and {verdict.fewest} test texts are needed."
+            ]
+        leading: dict[str, int] = {}
+        helping: dict[str, int] = {}
+        for one in verdict.gains:
+            if one.leads:
+                leading[one.method] = leading.get(one.method, 0) + 1
+            if one.teaches:
+                helping[one.method] = helping.get(one.method, 0) + 1
+        where = f"of {many} {plural(many, 'setting', 'settings')}"
+        if leading:
+            names = listed([f"{name} teaches best in {count}" for name, count in leading.items()])
+            return [
+                f"{names} {where}: significantly better there than none, every control and every other explanation."
+            ]
+        if not helping:
+            return ["No explanation is shown to teach better than none and than the controls."]
+        rest = "." if len(self._real) == 1 else "; none is significantly better than all others."
+        if len(helping) == 1:
+            (name, count), *_ = helping.items()
+            return [f"{name} helps significantly in {count} {where}{rest}"]
+        names = listed([f"{name} ({count})" for name, count in sorted(helping.items(), key=lambda item: -item[1])])
+        return [f"{names} help significantly (in brackets: in how many {where}){rest}"]
+
+    @property
+    def _real(self) -> list[str]:
+        """Methods that are no controls."""
+        return [name for name in self.simulation.methods if name not in self.simulation.controls]
 
     def _gains(self) -> list[str]:
+        if not self.verdict.enough:
+            return []
         sentences = []
         for setting in self.verdict.settings:
             rows = [one for one in self.verdict.of(setting) if one.method != NONE and not one.control]
-            helping = sorted((one for one in rows if one.helps), key=lambda one: -one.gain)
+            helping = sorted((one for one in rows if one.teaches), key=lambda one: -one.gain)
+            doubtful = [one.method for one in rows if one.helps and not one.teaches]
             if helping:
                 names = listed([f"{one.method} ({self.points(one)})" for one in helping])
                 sentences.append(f"{setting_label(setting)}: {names} {plural(helping, 'helps', 'help')} significantly.")
             elif rows:
                 sentences.append(f"{setting_label(setting)}: no explanation helps significantly.")
+            if doubtful:
+                sentences.append(
+                    f"{setting_label(setting)}: {listed(doubtful)} {plural(doubtful, 'gains', 'gain')} over none, but "
+                    "not significantly more than every control."
+                )
         return sentences
 
     def _controls(self) -> list[str]:
@@ -200,7 +232,8 @@ class SimulabilityFindings:
             return ["Warning: there are no controls, so a gain may be due to any hint at all."]
         gaming = [one for one in rows if one.helps]
         if not gaming:
-            return [f"The controls ({listed(list(dict.fromkeys(one.method for one in rows)))}) gain nothing."]
+            names = listed(list(dict.fromkeys(one.method for one in rows)))
+            return [f"No control ({names}) gains significantly."] if self.verdict.enough else []
         return [
             f"Warning: {one.method} explains nothing and gains {self.points(one)} in {setting_label(one.setting)}; "
             "compare with it, not with none."

@@ -11,7 +11,6 @@ OUT/parts/              explanations and students' answers, each under a hash of
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +20,9 @@ import numpy as np
 import pyarrow as pa
 import torch
 
+from didact import disk
 from didact.experiments.engine.naming import example_names
+from didact.experiments.engine.objects import write_object
 from didact.experiments.engine.steps import KeyedStep, RecipeJob, Round, RunOptions
 from didact.experiments.engine.toml import Options, Plain
 from didact.experiments.simulability.arms import Arm, arrange
@@ -68,10 +69,19 @@ class SimulabilityJob(RecipeJob):
         """Of the experiment."""
         return self.recipe.name
 
+    def identity(self) -> dict[str, object]:
+        """The recipe, with what was loaded in place of where it lies."""
+        experiment = self.experiment
+        return {
+            **self.recipe.identity(),
+            "model": [experiment.facts.get("teacher"), self.recipe.settings_of("model")],
+            "data": [self._common, self._marked],
+            "explainers": {label: keys.identity(one) for label, one in experiment.explainers.items()},
+        }
+
     def begin(self) -> None:
-        """Write the recipe; records of an earlier one are removed, parts stay."""
-        (self.options.out / "records.parquet").unlink(missing_ok=True)
-        (self.options.out / "recipe.toml").write_text(self.recipe.to_toml(), encoding="utf-8")
+        """Write the recipe."""
+        disk.write_text(self.results / "recipe.toml", self.recipe.to_toml())
 
     def rounds(self) -> Iterator[Round]:
         """Explanations, their grades, and students; groups of students can be trained side by side."""
@@ -86,10 +96,10 @@ class SimulabilityJob(RecipeJob):
         """Write manifest, extras and records of all students there are; nothing where explanations are missing."""
         if self.experiment.model is not None and not all(map(self.is_done, self._explaining())):
             return
-        out, arms = self.options.out, self.arms
+        out, arms = self.results, self.arms
         manifest = _manifest(self.experiment, arms, self.options.command)
-        (out / "manifest.json").write_text(_json(manifest), encoding="utf-8")
-        (out / "extras.json").write_text(_json(self._extras()), encoding="utf-8")
+        write_object(out / "manifest.json", manifest)
+        write_object(out / "extras.json", self._extras())
         simulation = self._simulate(Execution(self.device, memory=self.outcomes, enough=lambda: True))
         if any(len(matrix) for table in simulation.scores.values() for matrix in table.values()):
             names = example_names(item.example for item in self.experiment.test)
@@ -177,7 +187,8 @@ class SimulabilityJob(RecipeJob):
     @cached_property
     def _half_model(self) -> Model:
         """A copy of the model in float16; its explanations go under the keys of the whole one."""
-        model = load_model(**{**self.recipe.model, "device": self.device})
+        options = {**self.recipe.model, "device": self.device}
+        model = load_model(**options, trust_remote_code=self.options.trust_remote_code)
         return half_precision.HalfPrecision(model) if isinstance(model, NetworkModel) else model
 
     def _is_half(self, explainer: Explainer) -> bool:
@@ -309,7 +320,7 @@ def _outcome(answers: Answers, failure: str | None, details: Mapping[str, float]
 
 def _grade_key(metric: Metric, model: Model, explanations: Sequence[Explanation]) -> str:
     scored = [[one.example.fingerprint, one.method, dict(one.parameters), list(one.scores)] for one in explanations]
-    return content_hash(["mean grade", keys.origin(model), metric.card.name, dict(metric.parameters), scored])
+    return content_hash(["mean grade", keys.origin(model), keys.identity(metric), scored])
 
 
 def _manifest(experiment: SimulabilityExperiment, arms: Sequence[Arm], command: str) -> Plain:
@@ -343,7 +354,3 @@ def _manifest(experiment: SimulabilityExperiment, arms: Sequence[Arm], command: 
 def _named(parameters: Options) -> Plain:
     """Settings without where a file lies on this machine."""
     return {k: Path(v).name if isinstance(v, str) and Path(v).is_absolute() else v for k, v in parameters.items()}
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, indent=1, ensure_ascii=False, default=list) + "\n"

@@ -81,6 +81,7 @@ def prepare(
     data: Dataset | None = None,
     test: Dataset | None = None,
     explainers: Mapping[str, Explainer] | None = None,
+    trust_remote_code: bool = False,
 ) -> SimulabilityExperiment:
     """Load what a recipe names, or take what is given instead.
 
@@ -90,13 +91,14 @@ def prepare(
         data: loaded data of the pool, instead of the recipe's.
         test: loaded test data, instead of the recipe's.
         explainers: made ones by label, instead of the recipe's.
+        trust_remote_code: whether the recipe's teacher may run code of its own.
     """
     if recipe.task == "span":
         return _of_questions(recipe)
     pool, tested = texts(recipe, data, test)
     if recipe.teacher == HUMAN:
         return _of_people(recipe, pool, tested)
-    teacher = model if model is not None else load_model(**recipe.model)
+    teacher = model if model is not None else load_model(**recipe.model, trust_remote_code=trust_remote_code)
     made = dict(explainers) if explainers is not None else configured(recipe.explainers)
     for explainer in made.values():
         check_needs(explainer.card, teacher)

@@ -6,10 +6,21 @@ import dataclasses
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 
 from didact.errors import FormatError, ParameterError
-from didact.experiments.engine.toml import Entry, Options, Plain, Setting, TomlRecipe, check_choice, check_labels
+from didact.experiments.engine.tables import Count, DataTable, ModelTable, QuestionTable, Seed, Share, check_table
+from didact.experiments.engine.toml import (
+    Entry,
+    Options,
+    Plain,
+    Setting,
+    TomlRecipe,
+    check_choice,
+    check_labels,
+    checked_label,
+)
+from didact.settings import Between, shown
 from didact.simulation.controls import CONTROLS
 from didact.simulation.hints import HintFormat
 from didact.simulation.scoring import METRICS
@@ -81,6 +92,7 @@ class SimulabilityRecipe(TomlRecipe):
     source_fields: ClassVar[tuple[str, ...]] = ("model", "data", "test")
     older_names: ClassVar[Mapping[str, str]] = {"exam": "test"}
     list_fields: ClassVar[tuple[str, ...]] = ("sizes", "noise", "controls", "tables")
+    tables_of: ClassVar[Mapping[str, type]] = {"model": ModelTable}
 
     name: str = "simulation"
     teacher: Teacher = "model"
@@ -92,18 +104,18 @@ class SimulabilityRecipe(TomlRecipe):
     students: tuple[Entry, ...] = STUDENTS
     channels: tuple[Entry, ...] = ()
     hints: tuple[Format, ...] = (Format("10 %", HintFormat()),)
-    noise: tuple[float, ...] = (0.0,)
+    noise: tuple[Share, ...] = (0.0,)
     controls: tuple[str, ...] = tuple(CONTROLS)
     metrics: tuple[Entry, ...] = ()
-    sizes: tuple[int, ...] = (100,)
-    subsets: int = 5
+    sizes: tuple[Count, ...] = (100,)
+    subsets: Annotated[int, Between(1, 100_000)] = 5
     precision: float | None = None
-    most: int | None = None
-    seed: int = 0
-    group: int = 32
+    most: Annotated[int, Between(1, 100_000)] | None = None
+    seed: Seed = 0
+    group: Count = 32
     metric: str = ""
-    chunk: int = 32
-    together: int | None = None
+    chunk: Count = 32
+    together: Count | None = None
     half: bool = False
     tf32: bool = False
     tables: tuple[int, ...] = ()
@@ -113,9 +125,9 @@ class SimulabilityRecipe(TomlRecipe):
         """Fields from plain values; variables in settings that begin with one are filled in."""
         data = super().parsed(data, where)
         for name in cls.entry_fields:
-            if name in data:
+            if isinstance(data.get(name), tuple):
                 data[name] = tuple(_expanded(one) for one in data[name])
-        if "hints" in data:
+        if isinstance(data.get("hints"), (list, tuple)):
             data["hints"] = tuple(_format(one, f"{where}, hints") for one in data["hints"])
         return data
 
@@ -133,9 +145,12 @@ class SimulabilityRecipe(TomlRecipe):
         check_labels([Entry(one.label, "") for one in self.hints], f"{where}, hints")
         for control in self.controls:
             check_choice("control", control, list(CONTROLS), where)
-        for noise in self.noise:
-            if not 0 <= noise <= 1:
-                raise FormatError(f"{where}: noise must be from 0 to 1, got {noise!r}")
+        kind = QuestionTable if self.task == "span" else DataTable
+        check_table(kind, self.data, f"{where}, [data]", needed=["source"])
+        check_table(kind, self.test, f"{where}, [test]")
+        if self.metric:
+            known = [name for task in METRICS if self.task in (None, task) for name in METRICS[task]]
+            check_choice("metric", self.metric, known, where)
         try:
             self.plan()
         except ParameterError as problem:
@@ -163,16 +178,14 @@ def _format(given: object, where: str) -> Format:
     if isinstance(given, Format):
         return given
     if not isinstance(given, Mapping):
-        raise FormatError(f"{where}: a format is a table such as {{ share = 0.2 }}, got {given!r}")
+        raise FormatError(f"{where}: a format is a table such as {{ share = 0.2 }}, got {shown(given)}")
     settings = {name: value for name, value in given.items() if name != "label"}
-    known = [item.name for item in dataclasses.fields(HintFormat)]
-    for name in settings:
-        check_choice("setting", name, known, where)
+    check_table(HintFormat, settings, where)
     try:
         made = HintFormat(**settings)
     except ParameterError as problem:
         raise FormatError(f"{where}: {problem}") from None
-    return Format(str(given.get("label", format_label(made))), made)
+    return Format(checked_label(given.get("label", format_label(made)), where), made)
 
 
 def format_label(format: HintFormat) -> str:

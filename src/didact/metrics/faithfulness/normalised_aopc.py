@@ -81,7 +81,8 @@ class NormalisedAopc(BaseMetric):
 
     def _bounds(self, model: Model, explanations: Sequence[Explanation]) -> list[Bounds]:
         known = _KNOWN.setdefault(model, {})
-        keys = [self._key(model, explanation) for explanation in explanations]
+        source = model.fingerprint()  # once: it looks at every weight
+        keys = [(source, *self._key(model, explanation)) for explanation in explanations]
         new = {key: explanation for key, explanation in zip(keys, explanations, strict=True) if key not in known}
         short = {key: explanation for key, explanation in new.items() if len(explanation.units) <= self.exact_units}
         long = {key: explanation for key, explanation in new.items() if key not in short}
@@ -92,7 +93,7 @@ class NormalisedAopc(BaseMetric):
     def _key(self, model: Model, explanation: Explanation) -> tuple[object, ...]:
         units = explanation.units
         settings = (self.exact_units, self.beam, settled(model, self.absence))
-        return (model.fingerprint(), units.example.fields, units.spans, explanation.target.index, *settings)
+        return (units.example.fields, units.spans, explanation.target.index, *settings)
 
 
 def _both_ways(explanation: Explanation) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:

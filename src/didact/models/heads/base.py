@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 from torch import Tensor
 
-from didact.errors import CapabilityError
+from didact.errors import CapabilityError, ParameterError
 from didact.models.batch import EncodedBatch
 from didact.protocols import TargetLike
 from didact.registry import Registry
@@ -65,6 +66,19 @@ class Head(ABC):
     def of(cls, config: PreTrainedConfig) -> Self:
         """The head of a network that it serves."""
         raise CapabilityError(f"the {cls.card.name} head cannot be made from a configuration; make it yourself")
+
+    def named(self, labels: Sequence[str] | None) -> Self:
+        """The same head with other names for its outputs; itself when none are given."""
+        if labels is None:
+            return self
+        if len(labels) != len(self.labels):
+            raise ParameterError(
+                f"{len(labels)} labels were given, but the model has {len(self.labels)} outputs "
+                f"({', '.join(self.labels)}); give a name for each"
+            )
+        made = copy.copy(self)
+        made.labels = tuple(labels)
+        return made
 
     @abstractmethod
     def outputs(self, result: object) -> Tensor:

@@ -129,7 +129,7 @@ class Reader(ABC, Generic[E]):
         return next(self.network.parameters()).device
 
     def identity(self) -> object:
-        """What of the reader decides the network's outputs, for the model's fingerprint."""
+        """What of the reader and its settings decides the network's outputs, for the model's fingerprint."""
         return self.card.name
 
     def tensor(self, array: Numbers) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self, cast
 
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from didact.errors import InputError
 from didact.models.batch import Inputs, Ints
 from didact.models.encoding import Encoder, Encoding, length_limit
+from didact.models.identity import tokenizer_identity
 from didact.models.readers._token_rows import pad, token_rows
 from didact.models.readers.base import READERS, Columns, Masked, Reader, ReaderCard, ReaderOptions
 from didact.models.special_tokens import SpecialTokens
@@ -48,7 +50,9 @@ class TextReader(Reader[Encoding]):
         self.tokenizer = tokenizer
         self.special = SpecialTokens(tokenizer, network)
         self.options = ReaderOptions(length_limit(network, tokenizer, given.max_length), given.max_truncated)
-        self.encoder = Encoder(tokenizer, self.options.max_length, self.options.max_truncated)
+        self.encoder = Encoder(
+            tokenizer, self.options.max_length, self.options.max_truncated, typed=takes_segments(network)
+        )
         self.default_absence = "drop" if tokenizer.mask_token_id is None else "mask"
 
     @classmethod
@@ -62,8 +66,8 @@ class TextReader(Reader[Encoding]):
         return cls(cast("PreTrainedModel", network), cast("PreTrainedTokenizerBase", processor), options)
 
     def identity(self) -> object:
-        """The size of the vocabulary."""
-        return len(self.tokenizer)
+        """The tokenizer with all its rules, and the length at which texts are cut."""
+        return [self.options.max_length, tokenizer_identity(self.tokenizer)]
 
     def check(self, example: Example) -> None:
         """Refuse pairs."""
@@ -108,11 +112,11 @@ class TextReader(Reader[Encoding]):
             return [table(self.tensor(code.ids)).detach() for code in codes]
 
     def absent_vector(self, name: str, like: Tensor) -> Tensor:
-        """Embedding of the mask token, of padding, of a named token ("token:X"), or "zero"."""
-        if name == "zero":
-            return like.new_zeros(like.shape[-1])
+        """Embedding of the mask token, or else of padding, or else "zero"; or of a named token ("token:X")."""
         if name == "mask" and self.tokenizer.mask_token_id is None:
-            return self.absent_vector("pad" if self.tokenizer.pad_token_id is not None else "zero", like)
+            name = "pad"
+        if name == "zero" or (name == "pad" and self.tokenizer.pad_token_id is None):
+            return like.new_zeros(like.shape[-1])
         operator = Absence("token", "pad") if name == "pad" else Absence.parse(name)
         index = torch.tensor(self.special.absent_id(operator), device=like.device)
         vector: Tensor = self._table(index).detach()
@@ -139,6 +143,12 @@ class TextReader(Reader[Encoding]):
             types = [code.types for code in codes if code.types is not None]
             batch["token_type_ids"] = self.tensor(np.stack([pad(row, width, 0) for row in types]))
         return batch
+
+
+def takes_segments(network: nn.Module) -> bool:
+    """Whether any module of the network reads segment ids; a tokenizer may make them for one that has none."""
+    kinds = {type(module) for module in network.modules()}
+    return any("token_type_ids" in inspect.signature(kind.forward).parameters for kind in kinds)
 
 
 def names_pairs(network: nn.Module) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from didact import disk
 from didact.errors import FormatError, ParameterError
 from didact.models.encoding import Encoder, Encoding
 from didact.ops.units import TokenSpan
@@ -107,7 +108,7 @@ class Vocabulary(UnitReader):
     def save(self, folder: Path) -> None:
         """Write vocabulary.json."""
         text = json.dumps({"lower": self.lower, "words": self.words}, ensure_ascii=False, indent=0)
-        (folder / "vocabulary.json").write_text(text + "\n", encoding="utf-8")
+        disk.write_text(folder / "vocabulary.json", text + "\n")
 
     @classmethod
     def load(cls, folder: Path) -> Self:

@@ -2,38 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-import numpy as np
-
-from didact.experiments.grading.summary import ALPHA, Column, MetricInfo, ResultArrays, Summary
+from didact.experiments.grading.summary import NULLS, Check, Column, MetricInfo, ResultArrays, Summary
 from didact.experiments.report.formatting import listed, number, plural
-from didact.stats.bootstrap import differences
-from didact.stats.paired import holm, signed_rank
-
-NULLS = {"shuffle": "its own scores shuffled over the words", "labels": "its scores graded for another text's label"}
-"""What each null is, in words that follow "no better than"."""
 
 BLIND = ("random", "trivial")
 """Controls that know nothing of why the model decided as it did."""
-
-
-@dataclass(frozen=True)
-class Check:
-    """An explainer against one null of a metric.
-
-    Attributes:
-        value: mean of the explanations over the paired examples.
-        null: mean of the broken copies.
-        p: Wilcoxon, Holm-adjusted over all explainers and nulls of the metric.
-        beats: whether the explanations are significantly better.
-    """
-
-    value: float
-    null: float
-    p: float
-    beats: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +21,11 @@ class MetricVerdict:
         real: the explainers it graded that are no controls.
         checks: by explainer, then by null.
         controls: mean of each blind control.
-        gamed_by: blind controls that are not significantly worse than the best real explainer.
+        texts: on which the best explainer is defined.
+        fewest: texts that a verdict needs.
+        unbeaten: blind controls that the best real explainer is not significantly better than.
+        gamed_by: those among them that are significantly better than the best real explainer.
+        weak: real explainers that are not significantly better than random.
         sentences: what is wrong with it, worst first; none where nothing is.
     """
 
@@ -53,13 +33,38 @@ class MetricVerdict:
     real: tuple[str, ...]
     checks: Mapping[str, Mapping[str, Check]]
     controls: Mapping[str, float]
-    gamed_by: tuple[str, ...]
-    sentences: tuple[str, ...]
+    texts: int
+    fewest: int
+    unbeaten: tuple[str, ...] = ()
+    gamed_by: tuple[str, ...] = ()
+    weak: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
+
+    @property
+    def enough(self) -> bool:
+        """Whether there are enough texts for a verdict."""
+        return self.texts >= self.fewest
+
+    @property
+    def sound(self) -> bool:
+        """Whether the metric counts: its best real explainer is significantly better than every blind control."""
+        return self.enough and not self.unbeaten
 
     @property
     def gamed(self) -> bool:
-        """Whether a control that explains nothing does as well as the best real explainer."""
+        """Whether a control that explains nothing is significantly better than the best real explainer."""
         return bool(self.gamed_by)
+
+    @property
+    def words(self) -> str:
+        """The verdict in two or three words."""
+        if not self.enough:
+            return "not enough texts"
+        if self.gamed:
+            return "can be gamed"
+        if self.unbeaten:
+            return "not shown"
+        return "with exceptions" if self.sentences else "holds"
 
     @property
     def praise(self) -> str:
@@ -71,19 +76,14 @@ class MetricVerdict:
         )
 
     def failed(self, null: str) -> tuple[str, ...]:
-        """Real explainers that do not beat a null."""
+        """Real explainers that do not beat a null; none where there are not enough texts to tell."""
         tested = (label for label in self.real if null in self.checks.get(label, {}))
-        return tuple(label for label in tested if not self.checks[label][null].beats)
+        return tuple(label for label in tested if self.enough and not self.checks[label][null].beats)
 
 
 def judge(measured: ResultArrays, summary: Summary) -> list[MetricVerdict]:
     """A verdict on every metric that judges quality."""
-    labels = [metric.label for metric in measured.metrics]
-    return [
-        _verdict(measured, column, labels.index(column.metric.label))
-        for column in summary.columns
-        if column.metric.judges
-    ]
+    return [_verdict(measured, column, summary.fewest) for column in summary.columns if column.metric.judges]
 
 
 def controls(measured: ResultArrays) -> dict[str, str]:
@@ -92,62 +92,54 @@ def controls(measured: ResultArrays) -> dict[str, str]:
     return {method: labels[method] for method in BLIND if method in labels}
 
 
-def _verdict(measured: ResultArrays, column: Column, metric: int) -> MetricVerdict:
-    checks = _checks(measured, column, metric)
-    real = [s.label for s in measured.explainers if not s.control and s.label in column.cells]
+def _verdict(measured: ResultArrays, column: Column, fewest: int) -> MetricVerdict:
+    real = tuple(label for label, cell in column.cells.items() if not cell.control)
     blind = {label: method for method, label in controls(measured).items() if label in column.cells}
-    best = column.best
-    gamed = tuple(label for label in blind if best is not None and label not in column.tests.beats(best))
-    random = next((label for label, method in blind.items() if method == "random"), None)
-    weak = tuple(label for label in real if random is not None and random not in column.tests.beats(label))
     means = {label: column.cells[label].mean for label in blind}
-    sentences = tuple(_sentences(column, checks, real, gamed, weak))
-    return MetricVerdict(column.metric, tuple(real), checks, means, gamed, sentences)
+    best = column.best
+    texts = 0 if best is None else column.cells[best].n
+    verdict = MetricVerdict(column.metric, real, column.checks, means, texts, fewest)
+    if best is None or not verdict.enough:
+        return replace(verdict, sentences=(_too_few(column, texts, fewest),))
+    unbeaten = tuple(label for label in blind if label not in column.beats(best))
+    random = next((label for label, method in blind.items() if method == "random"), None)
+    verdict = replace(
+        verdict,
+        unbeaten=unbeaten,
+        gamed_by=tuple(label for label in unbeaten if best in column.beats(label)),
+        weak=tuple(label for label in real if random is not None and random not in column.beats(label)),
+    )
+    return replace(verdict, sentences=tuple(_sentences(column, verdict)))
 
 
-def _checks(measured: ResultArrays, column: Column, metric: int) -> dict[str, dict[str, Check]]:
-    pairs = [
-        (explainer.label, null, measured.values[""][metric, row], measured.values[null][metric, row])
-        for null in NULLS
-        if null in measured.values
-        for row, explainer in enumerate(measured.explainers)
-        if explainer.label in column.cells
-    ]
-    pairs = [pair for pair in pairs if not np.isnan(differences(pair[2], pair[3])).all()]
-    if not pairs:
-        return {}
-    tests = signed_rank(np.stack([differences(value, broken) for _, _, value, broken in pairs]))
-    checks: dict[str, dict[str, Check]] = {}
-    for (label, null, value, broken), test, p in zip(pairs, tests, holm([t.p for t in tests]).tolist(), strict=True):
-        both = ~np.isnan(differences(value, broken))
-        beats = p < ALPHA and column.metric.sign * test.effect > 0
-        checks.setdefault(label, {})[null] = Check(float(value[both].mean()), float(broken[both].mean()), p, beats)
-    return checks
+def _too_few(column: Column, texts: int, fewest: int) -> str:
+    return f"On {column.metric.label}: not enough texts for a verdict, {texts} where {fewest} are needed."
 
 
-def _sentences(
-    column: Column,
-    checks: Mapping[str, Mapping[str, Check]],
-    real: Sequence[str],
-    gamed: Sequence[str],
-    weak: Sequence[str],
-) -> list[str]:
-    name, sentences = column.metric.label, []
-    if gamed and column.best is not None:
-        best = column.cells[column.best]
-        scored = listed([f"{label} ({number(column.cells[label].mean, column.largest)})" for label in gamed])
-        sentences.append(
-            f"On {name}, {scored} {plural(gamed, 'is', 'are')} not significantly worse than the best real method, "
-            f"{column.best} ({number(best.mean, column.largest)}): this metric can be gamed here."
+def _sentences(column: Column, verdict: MetricVerdict) -> Iterator[str]:
+    name, best = column.metric.label, str(column.best)
+    ahead = f"the best real method, {best} ({number(column.cells[best].mean, column.largest)})"
+    unclear = [label for label in verdict.unbeaten if label not in verdict.gamed_by]
+    if verdict.gamed_by:
+        scored, verb = _scored(column, verdict.gamed_by), plural(verdict.gamed_by, "is", "are")
+        yield f"On {name}, {scored} {verb} significantly better than {ahead}: this metric can be gamed here."
+    if unclear:
+        yield (
+            f"On {name}, {ahead} is not significantly better than {_scored(column, unclear)}: it is not shown that "
+            f"this metric tells explanations from chance ({verdict.texts:,} texts)."
         )
-    elif weak:
-        amount = "no method is" if len(weak) == len(real) else f"{listed(weak)} {plural(weak, 'is', 'are')} not"
-        sentences.append(f"On {name}, {amount} significantly better than random scores.")
+    if verdict.weak and not verdict.unbeaten:
+        everyone = len(verdict.weak) == len(verdict.real)
+        amount = "no method is" if everyone else f"{listed(verdict.weak)} {plural(verdict.weak, 'is', 'are')} not"
+        yield f"On {name}, {amount} significantly better than random scores."
     for null, words in NULLS.items():
-        failed = [label for label in real if null in checks.get(label, {}) and not checks[label][null].beats]
-        if not failed:
-            continue
-        everyone = len(failed) > 1 and len(failed) == sum(null in checks.get(label, {}) for label in real)
-        who = "no method is" if everyone else f"{listed(failed)} {plural(failed, 'is', 'are')} no"
-        sentences.append(f"On {name}, {who} better than {words}.")
-    return sentences
+        failed = verdict.failed(null)
+        tested = sum(null in verdict.checks.get(label, {}) for label in verdict.real)
+        if failed:
+            everyone = len(failed) > 1 and len(failed) == tested
+            who = "no method is" if everyone else f"{listed(failed)} {plural(failed, 'is', 'are')} not"
+            yield f"On {name}, {who} significantly better than {words}."
+
+
+def _scored(column: Column, labels: Sequence[str]) -> str:
+    return listed([f"{label} ({number(column.cells[label].mean, column.largest)})" for label in labels])

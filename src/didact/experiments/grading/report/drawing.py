@@ -44,9 +44,8 @@ def cost_chart(findings: GradingFindings) -> str:
         for name in known
     ]
     order = sorted(front, key=lambda label: spent[label])
-    words = f"No other is both cheaper and better than {listed(order)}, from the cheapest to the best."
-    if len(order) == 1:
-        words = f"{order[0]} is both the cheapest and the best."
+    words = f"By their means, no other is both cheaper and higher up than {listed(order)}; what differs significantly "
+    words += "stands in the table."
     caption = Caption(
         "cost-chart",
         f"{column.metric.label} against {unit} per text",
@@ -68,7 +67,7 @@ def erasure_charts(findings: GradingFindings) -> str:
     if not drawn:
         return ""
     note = paragraph(
-        "Means over texts with 95 % intervals. The legend goes from the best area to the worst, controls last; "
+        "Means over texts with 95 % intervals. The legend goes from the best mean area to the worst, controls last; "
         "hover over a line for its numbers."
     )
     return note + "".join(drawn)
@@ -120,8 +119,7 @@ def _series(measured: ResultArrays, column: Column) -> list[Series]:
 
 def _curve_chart(metric: MetricInfo, series: list[Series], key: str) -> str:
     x, y = AXES.get(metric.metric, ("share of the words (%)", "value"))
-    best = series[0].name
-    description = f"{best} has the best area. The numbers of every line are in its title."
+    description = "The numbers of every line are in its title."
     return heading(metric.head) + charts.curves(series, Caption(key, f"{metric.label}: mean curves", description, x, y))
 
 

@@ -52,10 +52,53 @@ class GradingFindings:
         """The panel's verdict on a metric; None for metrics that do not judge quality."""
         return next((each for each in self.verdicts if each.metric.label == column.metric.label), None)
 
-    def is_gamed(self, column: Column) -> bool:
-        """Whether a control that explains nothing does as well as the best real explainer."""
+    def is_sound(self, column: Column) -> bool:
+        """Whether the best real explainer is significantly better than all controls that explain nothing."""
         verdict = self.verdict(column)
-        return verdict is not None and verdict.gamed
+        return verdict is not None and verdict.sound
+
+    @cached_property
+    def sound(self) -> list[Column]:
+        """The columns whose metrics count in what is recommended."""
+        return [column for column in self.summary.columns if self.is_sound(column)]
+
+    @cached_property
+    def doubtful(self) -> dict[str, int]:
+        """Real explainers that are not better than random or their own shuffled scores -> on how many sound metrics."""
+        counts: dict[str, int] = {}
+        for verdict in (each for each in self.verdicts if each.sound):
+            for label in dict.fromkeys([*verdict.weak, *verdict.failed("shuffle")]):
+                counts[label] = counts.get(label, 0) + 1
+        return counts
+
+    @cached_property
+    def recommended(self) -> tuple[str, ...]:
+        """Explainers to trust first: none of them doubtful, none significantly worse than another of them.
+
+        They lead most often on the sound metrics; one that leads less often is left out only where a recommended one is
+        significantly better than it on more sound metrics than the other way round.
+        """
+        real = [info.label for info in self.run.measured.explainers if not info.control]
+        graded = {label for column in self.sound for label in column.cells}
+        known = [label for label in real if label in graded and label not in self.doubtful]
+        wins = {label: sum(label in column.leaders for column in self.sound) for label in known}
+        most = max(wins.values(), default=0)
+        top = [label for label in known if wins[label] == most > 0]
+        return tuple(label for label in known if label in top or not any(self._better(one, label) for one in top))
+
+    def wins(self, label: str) -> int:
+        """On how many sound metrics an explainer is the best or not distinguishable from it."""
+        return sum(label in column.leaders for column in self.sound)
+
+    def _better(self, label: str, other: str) -> bool:
+        """Whether one is significantly better on more sound metrics than the other."""
+        net = sum(
+            (other in column.beats(label)) - (label in column.beats(other)) for column in self._both(label, other)
+        )
+        return net > 0
+
+    def _both(self, label: str, other: str) -> list[Column]:
+        return [column for column in self.sound if label in column.cells and other in column.cells]
 
 
 def find(run: Run, *, metric: str | None = None, examples: int = 3) -> GradingFindings:

@@ -21,8 +21,8 @@ from didact.types import Example, Explanation
 
 CONTROLS = ("random", "trivial", "human")
 
-MEMORY = MetricInfo("memory", "memory", "efficiency", False, {}, "Peak memory while explaining, in MiB.")
-"""What the runner measures by itself, so that no metric and no card stands in the manifest."""
+_NOT_MEASURED = "memory"
+"""Records of older runs: the memory of the process, which depends on what it had done before."""
 
 
 class ManifestEntry(TypedDict, total=False):
@@ -162,6 +162,7 @@ def read_run(folder: Path) -> Run:
     tables = [records.read(folder / "records.parquet")]
     if (folder / "timings.parquet").is_file():
         tables.append(records.read(folder / "timings.parquet"))
+    tables = [table.filter(pc.not_equal(table.column("metric"), _NOT_MEASURED)) for table in tables]
     filled = [table for table in tables if table.num_rows]
     if not filled:
         raise InputError(f"{folder} has no records: nothing was graded, so there is nothing to report")
@@ -236,6 +237,6 @@ def _metrics(manifest: GradingManifest) -> list[MetricInfo]:
         card = entry.get("card") or {}
         better, family = card.get("higher_is_better", True), str(card.get("family", "other"))
         metric, summary = str(entry.get("metric", label)), str(card.get("summary", ""))
-        direction = None if better is None else bool(better)
-        infos.append(MetricInfo(label, metric, family, direction, entry.get("parameters") or {}, summary))
-    return infos if any(info.label == MEMORY.label for info in infos) else [*infos, MEMORY]
+        direction, timed = None if better is None else bool(better), bool(card.get("timed", False))
+        infos.append(MetricInfo(label, metric, family, direction, entry.get("parameters") or {}, summary, timed))
+    return infos

@@ -15,8 +15,9 @@ from didact.render.markup import markdown_text as text
 from didact.render.pieces import name
 
 LEGEND = (
-    "Mean over texts with its 95 % interval. ↑ higher is better, ↓ lower is better. **Bold**: the best mean; ≈: not "
-    "distinguishable from the best. Controls, which cannot win, stand below the line."
+    "Mean over texts with its 95 % interval. ↑ higher is better, ↓ lower is better. **Bold**: the best mean, where it "
+    "is significantly before another; ≈: not distinguishable from the best. Controls, which cannot win, stand below "
+    "the line."
 )
 
 
@@ -76,8 +77,8 @@ def _panel(findings: GradingFindings) -> list[str]:
     if not findings.verdicts:
         return []
     lead = (
-        "Broken copies of every explanation are graded beside it: its scores shuffled over the words, and its scores "
-        "graded for another text's label. p: Wilcoxon, Holm over the metric. ✗: not significantly better."
+        "A broken copy of every explanation is graded beside it: its scores shuffled over the words. p: of the mean "
+        "difference, corrected over the whole report. ✗: not significantly better."
     )
     return ["## Can the metrics be gamed?", lead, *(_verdict(findings, verdict) for verdict in findings.verdicts)]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from didact.experiments.grading.report.anti_gaming import BLIND, NULLS, MetricVerdict
+from didact.experiments.grading.report.anti_gaming import BLIND, MetricVerdict
 from didact.experiments.grading.report.drawing import agreement, cost_chart, erasure_charts, tau_chart
 from didact.experiments.grading.report.findings import GradingFindings
-from didact.experiments.grading.report.sentences import caveats, headlines
+from didact.experiments.grading.report.sentences import TESTS, caveats, headlines
 from didact.experiments.grading.report.tables import cost_table, difference_table, null_table, summary_table
-from didact.experiments.grading.summary import Column
+from didact.experiments.grading.summary import NULLS, Column
 from didact.experiments.report.formatting import number, p_value, settings, versions
 from didact.experiments.report.page import Page, Section, bullets, facts_list, folded, paragraph, scrolling
 from didact.experiments.report.table import ReportTable, TableCell, as_html
@@ -19,22 +19,17 @@ from didact.render.markup import html_text as text
 from didact.render.style import stylesheet
 
 KEY = (
-    '<p class="key"><span><b class="best-mark">0.42</b> the best mean</span> '
+    '<p class="key"><span><b class="best-mark">0.42</b> the best mean, significantly before others</span> '
     "<span><b>≈</b> not distinguishable from the best</span> <span>↑ higher is better</span> "
     "<span>↓ lower is better</span> <span>small: 95 % interval</span> "
     '<span><i class="tick-mark"></i> value of random</span> <span>click a name to sort</span></p>'
 )
 CAPTION = "Explainers by metrics: mean over texts and its 95 % interval. Controls stand below and cannot win."
-DIFFERENCES = (
-    "Every two explainers are compared on the same texts (Wilcoxon's signed-rank test), with Holm's correction over "
-    "all pairs of a metric; “better than” lists those that are significantly worse at 5 %."
-)
 PANEL = (
     "A metric is worth something when it tells real explanations from ones that say nothing. Here it meets random "
-    "scores, a trivial rule, and broken copies of every explanation: its own scores shuffled over the words, and its "
-    "scores graded for the label of another text."
+    "scores, a trivial rule, and a broken copy of every explanation: its own scores shuffled over the words."
 )
-PANEL_HEADS = ("metric", "verdict", "best real", *BLIND, "beat their shuffle", "beat other labels")
+PANEL_HEADS = ("metric", "verdict", "best real", *BLIND, "beat their shuffle")
 
 
 def page(findings: GradingFindings) -> str:
@@ -81,14 +76,16 @@ def _summary(findings: GradingFindings) -> str:
 
 def _differences(findings: GradingFindings) -> str:
     columns = [column for column in findings.summary.columns if column.best is not None]
-    return paragraph(DIFFERENCES) + "".join(map(_difference, columns)) if columns else ""
+    summary = findings.summary
+    tested = TESTS.format(tests=summary.tests, fewest=summary.fewest)
+    return paragraph(tested) + "".join(map(_difference, columns)) if columns else ""
 
 
 def _difference(column: Column) -> str:
     lead = f"<b>{text(column.metric.head)}</b> "
     if column.second is not None and column.best is not None:
         p = p_value(column.p(column.best, column.second))
-        lead += text(f"{column.best} before {column.second}, p {p}")
+        lead += text(f"{column.best} against {column.second}, p {p}")
         if column.needed is not None:
             lead += f"; about {column.needed:,} texts would show such a difference"
     return folded(lead, as_html(difference_table(column, means=True)))
@@ -108,9 +105,9 @@ def _panel(findings: GradingFindings) -> str:
 
 
 def _exceptions(findings: GradingFindings, most: int = 8) -> str:
-    """What is gamed in sight; further exceptions folded up where there are many."""
-    gamed = [sentence for verdict in findings.verdicts if verdict.gamed for sentence in verdict.sentences]
-    rest = [sentence for verdict in findings.verdicts if not verdict.gamed for sentence in verdict.sentences]
+    """What does not count in sight; further exceptions folded up where there are many."""
+    gamed = [sentence for verdict in findings.verdicts if not verdict.sound for sentence in verdict.sentences]
+    rest = [sentence for verdict in findings.verdicts if verdict.sound for sentence in verdict.sentences]
     if len(gamed) + len(rest) <= most:
         return bullets(gamed + rest, "remarks")
     return bullets(gamed, "remarks") + (
@@ -120,9 +117,7 @@ def _exceptions(findings: GradingFindings, most: int = 8) -> str:
 
 def _overview(findings: GradingFindings, verdict: MetricVerdict) -> Sequence[TableCell | str | None]:
     column = findings.column(verdict)
-    badge = TableCell("holds", badge="good")
-    if verdict.gamed or verdict.sentences:
-        badge = TableCell("can be gamed", badge="bad") if verdict.gamed else TableCell("with exceptions", badge="some")
+    badge = TableCell(verdict.words, badge="bad" if verdict.gamed else "some" if verdict.sentences else "good")
     best = f"{number(column.cells[column.best].mean, column.largest)} {column.best}" if column.best else None
     controls = (_control(findings, verdict, method) for method in BLIND)
     return [verdict.metric.head, badge, best, *controls, *(_share(verdict, null) for null in NULLS)]

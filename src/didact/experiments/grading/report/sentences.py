@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 
+from didact.experiments.grading.report.anti_gaming import MetricVerdict
 from didact.experiments.grading.report.findings import GradingFindings
 from didact.experiments.grading.report.gold import gold_lines
 from didact.experiments.grading.summary import Column
@@ -13,20 +15,27 @@ from didact.render.facts import duration, percent
 FEW = 30
 """Below so many examples the report warns."""
 
+TESTS = (
+    "Explainers are compared in pairs on the same texts, and with their own scores shuffled, by a test of the mean "
+    "difference (studentised bootstrap). p-values are corrected over all {tests:,} comparisons of this report "
+    "(step-down max-T), so that at most 5 % of such reports claim any difference that is none; with so many, a verdict "
+    "needs at least {fewest} texts. That a difference is not significant does not show that there is none."
+)
+"""What was tested, and how."""
+
 FAMILIES = ("faithfulness", "plausibility", "stability")
 
 
 def headlines(findings: GradingFindings) -> list[str]:
-    """The answer to "which should I trust?" in a few lines, the most important first."""
-    judging = [column for column in findings.summary.columns if column.metric.judges and column.best is not None]
-    if not judging:
+    """The answer to "which should I trust?" in a few lines, the most important first.
+
+    No explainer is put before another without a difference that is significant over the whole report.
+    """
+    if not findings.verdicts:
         return ["No metric here judges quality, so there is nothing to recommend; add one of faithfulness."]
-    sound = [column for column in judging if not findings.is_gamed(column)]
-    lines = [_overall(findings, sound, len(judging))]
-    lines += _families(findings, sound)
-    lines += _cheapest(findings)
-    lines += _warnings(findings)
-    return lines
+    if not any(verdict.enough for verdict in findings.verdicts):
+        return [_too_few(findings)]
+    return [_overall(findings), *_families(findings), *_cheapest(findings), *_warnings(findings)]
 
 
 def caveats(findings: GradingFindings) -> list[str]:
@@ -37,11 +46,12 @@ def caveats(findings: GradingFindings) -> list[str]:
     count = f"{texts:,} {plural(texts, 'text', 'texts')}"
     if len(seeds) > 1:
         count += f"; values of {len(seeds)} seeds are averaged per text first"
-    lines.append(f"{count}. Intervals are 95 % bootstrap intervals of the mean over texts.")
     lines.append(
-        "Explainers are compared in pairs on the same texts (Wilcoxon's signed-rank test), with Holm's correction over "
-        "all pairs of a metric. That a difference is not significant does not show that there is none."
+        f"{count}. Intervals are 95 % intervals of one mean over texts each (studentised bootstrap; of shares "
+        "Jeffreys'), not corrected for their number. Where none stands there are not enough texts for one, or it is a "
+        "time, which texts that are explained together share."
     )
+    lines.append(TESTS.format(tests=findings.summary.tests, fewest=findings.summary.fewest))
     if texts < FEW:
         lines.append(f"{texts} texts are few: only large differences can show.")
     lines += _needed(findings)
@@ -51,63 +61,78 @@ def caveats(findings: GradingFindings) -> list[str]:
         lines.append(
             f"{percent(cut)} of the texts were cut off by the model's length limit; words beyond it have no score."
         )
-    if findings.run.measured.values.keys() & {"labels"}:
-        lines.append(
-            "The label null takes the target of another text; where both have the same label nothing changes, so with "
-            "two classes about half of the pairs say nothing."
-        )
     return lines
 
 
-def _overall(findings: GradingFindings, sound: Sequence[Column], judging: int) -> str:
+def _too_few(findings: GradingFindings) -> str:
+    texts, summary = len(findings.run.measured.examples), findings.summary
+    return (
+        f"Not enough texts for a verdict: {texts:,} {plural(texts, 'was', 'were')} graded, and with {summary.tests:,} "
+        f"{plural(summary.tests, 'comparison', 'comparisons')} at least {summary.fewest} are needed. Nothing is "
+        "recommended."
+    )
+
+
+def _overall(findings: GradingFindings) -> str:
+    sound, judging = findings.sound, len(findings.verdicts)
     if not sound:
         return (
-            "On no metric here are real explanations better than random or trivial ones: nothing in this run tells "
-            "which explainer to trust."
+            "On no metric here are real explanations shown to be better than random or trivial ones: nothing in this "
+            "run tells which explainer to trust."
         )
-    real = [explainer.label for explainer in findings.run.measured.explainers if not explainer.control]
-    wins = {label: sum(label in column.leaders for column in sound) for label in real}
-    most = max(wins.values())
-    top = [label for label in real if wins[label] == most]
-    metrics = "the only quality metric" if judging == 1 else f"{most} of {judging} quality metrics"
+    top = findings.recommended
+    if not top:
+        return (
+            "No explainer can be recommended: on some metric that counts, each is not shown to be better than random "
+            "scores or than its own scores shuffled."
+        )
+    real = [info.label for info in findings.run.measured.explainers if not info.control]
+    if len(top) == len(real) > 1:
+        return (
+            f"No explainer is shown to be better than the others: {listed(top)} are all better than random on the "
+            f"{len(sound)} of {judging} quality metrics that count, and none leads over all of them."
+        )
+    wins = sorted({findings.wins(label) for label in top})
+    count = f"{wins[0]} to {wins[-1]}" if len(wins) > 1 else f"{wins[0]}"
+    metrics = "the only quality metric" if judging == 1 else f"{count} of {judging} quality metrics"
     line = f"Trust {listed(top)} first: best, or not distinguishable from the best, on {metrics}"
     if len(sound) < judging:
         lost = judging - len(sound)
-        line += f" ({lost} of them can be gamed here and {plural(lost, 'does', 'do')} not count)"
-    following = sorted((label for label in real if 0 < wins[label] < most), key=lambda label: -wins[label])[:2]
-    after = "; next: " + ", ".join(f"{label} ({wins[label]})" for label in following) if following else ""
-    return f"{line}{after}."
+        line += f" ({lost} of them {plural(lost, 'does', 'do')} not count here, see the warnings)"
+    return f"{line}."
 
 
-def _families(findings: GradingFindings, sound: Sequence[Column]) -> list[str]:
+def _families(findings: GradingFindings) -> list[str]:
     lines = []
-    present = [family for family in FAMILIES if any(column.metric.family == family for column in sound)]
-    for family in present:
-        mine = [column for column in sound if column.metric.family == family]
-        column = findings.quality if findings.quality in mine else mine[0]
-        lines.append(f"{family.capitalize()}: {_lead(findings, column)}")
+    for family in FAMILIES:
+        mine = [column for column in findings.sound if column.metric.family == family]
+        if mine:
+            column = findings.quality if findings.quality in mine else mine[0]
+            lines.append(f"{family.capitalize()}: {_lead(findings, column)}")
     return lines
 
 
-def _lead(findings: GradingFindings, column: Column | None) -> str:
-    if column is None or column.best is None:
-        return "nothing to compare."
-    cell = column.cells[column.best]
-    random = column.cells.get(findings.random or "")
+def _lead(findings: GradingFindings, column: Column) -> str:
+    best = str(column.best)
+    cell, random = column.cells[best], column.cells.get(findings.random or "")
     beside = f", random {number(random.mean, column.largest)}" if random is not None else ""
-    value = f"{number(cell.mean, column.largest)} {interval(cell.low, cell.high, column.largest)}"
-    line = f"{column.best} leads on {column.metric.label} with {value} (n = {cell.n}{beside})"
-    if column.tied:
-        return f"{line}; {listed(column.tied)} cannot be distinguished from it."
-    return f"{line}, significantly ahead of all others." if column.second else f"{line}."
+    known = f" {interval(cell.low, cell.high, column.largest)}" if isfinite(cell.low) else ""
+    value = f"{number(cell.mean, column.largest)}{known} (n = {cell.n}{beside})"
+    if column.second is None:
+        return f"{best} has {value} on {column.metric.label}."
+    if not column.tied:
+        return f"{best} leads on {column.metric.label} with {value}, significantly ahead of all others."
+    among = f"{best} and {listed(column.tied)}" if len(column.tied) == 1 else f"{best}, {listed(column.tied)}"
+    return f"no significant difference on {column.metric.label} between {among}; the first has {value}."
 
 
 def _cheapest(findings: GradingFindings) -> list[str]:
     column, costs = findings.quality, findings.run.costs
-    if column is None or findings.is_gamed(column) or len(column.leaders) < 2:
+    if column is None or not findings.is_sound(column):
         return []
-    unit = "seconds" if all(costs.get(label) and costs[label].seconds for label in column.leaders) else "forwards"
-    spent = {label: getattr(costs[label], unit) for label in column.leaders if label in costs}
+    trusted = [label for label in column.leaders if label not in findings.doubtful]
+    unit = "seconds" if all(costs.get(label) and costs[label].seconds for label in trusted) else "forwards"
+    spent = {label: getattr(costs[label], unit) for label in trusted if label in costs}
     known = {label: value for label, value in spent.items() if value}
     if len(known) < 2:
         return []
@@ -125,23 +150,37 @@ def _cheapest(findings: GradingFindings) -> list[str]:
 
 
 def _warnings(findings: GradingFindings) -> list[str]:
-    gamed = [verdict for verdict in findings.verdicts if verdict.gamed]
     lines = []
+    gamed = [verdict for verdict in findings.verdicts if verdict.gamed]
+    unclear = [verdict for verdict in findings.verdicts if verdict.enough and verdict.unbeaten and not verdict.gamed]
+    few = [verdict for verdict in findings.verdicts if not verdict.enough]
     if gamed:
-        names = listed([verdict.metric.label for verdict in gamed])
         who = listed(sorted({label for verdict in gamed for label in verdict.gamed_by}))
         lines.append(
-            f"Warning: do not read {names} as quality here: explanations that say nothing ({who}) are not "
-            "significantly worse than the best real ones."
+            f"Warning: do not read {_named(gamed)} as quality here: explanations that say nothing ({who}) are "
+            "significantly better than the best real ones."
         )
-    failing: dict[str, int] = {}
-    for verdict in findings.verdicts:
-        for label in verdict.failed("shuffle") if not verdict.gamed else ():
-            failing[label] = failing.get(label, 0) + 1
-    if failing:
-        names = listed([f"{label} ({count} {plural(count, 'metric', 'metrics')})" for label, count in failing.items()])
-        lines.append(f"Warning: no better than their own scores shuffled over the words: {names}.")
+    if unclear:
+        who = listed(sorted({label for verdict in unclear for label in verdict.unbeaten}))
+        lines.append(
+            f"Warning: {_named(unclear)} {plural(unclear, 'does', 'do')} not count: the best real explanations are not "
+            f"shown to be better than ones that say nothing ({who})."
+        )
+    if few:
+        lines.append(
+            f"Not enough texts for a verdict on {_named(few)}: fewer than {findings.summary.fewest} have a value."
+        )
+    if findings.doubtful:
+        counts = [f"{name} ({count} {plural(count, 'metric', 'metrics')})" for name, count in findings.doubtful.items()]
+        lines.append(
+            "Warning: not shown to be better than random scores or their own scores shuffled over the words: "
+            f"{listed(counts)}."
+        )
     return lines
+
+
+def _named(verdicts: Sequence[MetricVerdict]) -> str:
+    return listed([verdict.metric.label for verdict in verdicts])
 
 
 def _needed(findings: GradingFindings) -> list[str]:

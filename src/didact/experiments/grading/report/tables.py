@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 
-from didact.experiments.grading.report.anti_gaming import NULLS, Check, MetricVerdict
+from didact.experiments.grading.report.anti_gaming import MetricVerdict
 from didact.experiments.grading.report.findings import GradingFindings
-from didact.experiments.grading.summary import Column
+from didact.experiments.grading.summary import NULLS, Check, Column
 from didact.experiments.report.formatting import interval, number, p_value, settings
 from didact.experiments.report.table import ReportTable, TableCell, TableColumn, TableRow
 from didact.render import facts
@@ -79,13 +80,13 @@ def null_table(findings: GradingFindings, verdict: MetricVerdict, *, split: bool
     return ReportTable.of(("explainer", "value", *heads), rows, "lr")
 
 
-_SPLIT_HEADS = {"shuffle": ("shuffled", "p"), "labels": ("other label", "p")}
+_SPLIT_HEADS = {"shuffle": ("shuffled", "p")}
 
 
 def better_than(column: Column, label: str) -> str:
     """Which others an explainer beats, in the shorter of two forms."""
     others = [other for other in column.cells if other != label]
-    return beaten(column.tests.beats(label), others)
+    return beaten(column.beats(label), others)
 
 
 def beaten(better_than: Sequence[str], all_others: Sequence[str]) -> str:
@@ -111,13 +112,13 @@ def _mean(findings: GradingFindings, column: Column, label: str) -> TableCell | 
     if cell is None:
         return None
     title = f"{label}, {column.metric.label}: n = {cell.n}"
-    if column.metric.sign:
+    if column.tests is not None:
         title += f"; better than: {better_than(column, label)}"
     return TableCell(
         number(cell.mean, column.largest),
-        interval(cell.low, cell.high, column.largest),
+        interval(cell.low, cell.high, column.largest) if isfinite(cell.low) else "",
         mark=TIED if label in column.tied else "",
-        best=label == column.best,
+        best=label == column.best and column.leads,
         title=title,
         value=cell.mean,
         markup=_bar(findings, column, label),

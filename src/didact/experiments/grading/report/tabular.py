@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from didact.experiments.grading.report.anti_gaming import NULLS, Check, MetricVerdict
+from didact.experiments.grading.report.anti_gaming import MetricVerdict
 from didact.experiments.grading.report.findings import GradingFindings
 from didact.experiments.grading.report.sentences import caveats, headlines
-from didact.experiments.grading.summary import Column
+from didact.experiments.grading.summary import NULLS, Check, Column
 from didact.experiments.report.files import json_text
 from didact.experiments.report.table import csv_text
 
@@ -32,6 +32,7 @@ def summary(findings: GradingFindings) -> str:
         "data": run.manifest.get("data"),
         "seeds": run.manifest.get("seeds"),
         "examples": len(run.measured.examples),
+        "tests": {"comparisons": findings.summary.tests, "texts_needed_for_a_verdict": findings.summary.fewest},
         "in_short": headlines(findings),
         "caveats": caveats(findings),
         "rows": rows(findings),
@@ -57,7 +58,7 @@ def _row(findings: GradingFindings, column: Column, label: str) -> dict[str, obj
         **vars(cell),
         "best": label == column.best,
         "tied_with_best": label in column.tied,
-        "better_than": list(column.tests.beats(label)),
+        "better_than": list(column.beats(label)),
         "random": math.nan if random is None else column.cells[random].mean,
         "p_vs_random": math.nan if random in (None, label) else column.p(label, random),
     }
@@ -77,7 +78,9 @@ def _metric(column: Column, verdict: MetricVerdict | None) -> dict[str, object]:
         "not_distinguishable_from_best": column.tied,
         "second": column.second,
         "examples_needed_to_tell_best_from_second": column.needed,
+        "verdict": None if verdict is None else verdict.words,
         "gamed_by": None if verdict is None else verdict.gamed_by,
+        "controls_not_beaten": None if verdict is None else verdict.unbeaten,
         "warnings": [] if verdict is None else verdict.sentences,
     }
 
