@@ -272,7 +272,7 @@ def _tau_figure(wanted: Mapping[str, Any]) -> float:
 
 
 def _speed_figure(wanted: Mapping[str, Any]) -> float:
-    """Median milliseconds of a line; of several lines how many times longer the first takes than the others together."""
+    """Median milliseconds of a line; of several, how many times longer the first takes than the others together."""
     times = json.loads((RESULTS / "speed.json").read_text(encoding="utf-8"))["l2e"]["raw"]["times"][wanted["batch"]]
     lines = [wanted["speed"]] if isinstance(wanted["speed"], str) else wanted["speed"]
     first, *others = (float(np.median([each["cpu"] for each in times[line]])) for line in lines)
