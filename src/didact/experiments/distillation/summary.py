@@ -22,6 +22,8 @@ from didact.store.columns import values as values_of
 from didact.types import Floats
 
 LEARNED = re.compile(r"(?P<kind>l2e\S*) (?P<signal>\w+)\((?P<reference>\w+)\)")
+COSTS = ("forwards", "seconds")
+"""Metrics that are not tested: passes are known without a test, and times of one run are no sample."""
 Grades = Mapping[str, Mapping[str, Floats]]
 """Metric -> explainer -> one value per text, NaN where undefined."""
 
@@ -40,7 +42,7 @@ class LearnedVersusReference:
         n: how many texts that are.
         p: of Wilcoxon's signed-rank test, which the paper uses.
         adjusted: the same after Holm's correction over all rows of this metric, as in the paper.
-        differs: whether the means differ significantly, tested over all rows of all metrics together.
+        differs: whether the means differ significantly, tested over all rows of all metrics of quality together.
     """
 
     metric: str
@@ -106,6 +108,8 @@ def _with_means_tested(rows: Sequence[LearnedVersusReference], grades: Grades) -
     texts = max((len(values) for metric in grades.values() for values in metric.values()), default=0)
     table = np.full((len(rows), texts), np.nan)
     for line, row in zip(table, rows, strict=True):
+        if row.metric in COSTS:
+            continue
         both = differences(grades[row.metric][row.learned], grades[row.metric][row.reference])
         line[: len(both)] = both
     significant = mean_tests(table).significant.tolist()
