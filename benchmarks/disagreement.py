@@ -1,6 +1,6 @@
 """What the expected disagreement of a learned explainer notices: texts like those of the training, and other kinds.
 
-A network that reads the model's tokens learns occlusion on film-review sentences. On new texts of several kinds the
+A network that reads the model's tokens learns LRP on film-review sentences. On new texts of several kinds the
 reference is run too, so that the disagreement that was expected can be held against the one that is there.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.common import load_network, machine, prepare
-from didact.attribution.occlusion import Occlusion
+from didact.attribution.lrp import Lrp
 from didact.data.load import load_data
 from didact.models.compose import compose
 from didact.models.network import NetworkModel
@@ -24,7 +24,7 @@ from didact.trained.train import train
 from didact.types import Example
 
 KINDS = {"film reviews": ("sst2", "test"), "tweets": ("emotion", "test"), "news": ("ag_news", "test")}
-SETTINGS = {"reading": "tokens", "embeddings": "kept", "signal": "labelling", "dropout": 0.2, "epochs": 12}
+SETTINGS = {"reading": "tokens", "embeddings": "kept", "signal": "labelling", "dropout": 0.2, "epochs": 8}
 FEWEST, MOST = 5, 40
 
 
@@ -32,17 +32,17 @@ def main() -> None:
     """Train, explain and write the record."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument(
-        "--train", type=int, default=1000, help="training texts, a third of them to choose and measure"
+        "--train", type=int, default=1200, help="training texts, a third of them to choose and measure"
     )
-    options.add_argument("--texts", type=int, default=100, help="new texts of each kind")
+    options.add_argument("--texts", type=int, default=150, help="new texts of each kind")
     options.add_argument("--threads", type=int, default=1)
     options.add_argument("--out", type=Path, default=Path("docs/results/disagreement.json"))
     args = options.parse_args()
     prepare(args.threads)
     network, tokenizer, which = load_network()
     model = compose(network, tokenizer)
-    explainer = train("l2e", model, _texts("sst2", "train", args.train), Occlusion(), **SETTINGS, fit={"device": "cpu"})  # type: ignore[arg-type] # checked by the preset
-    print(explainer.verdict)
+    explainer = train("l2e", model, _texts("sst2", "train", args.train), Lrp(), **SETTINGS, fit={"device": "cpu"})  # type: ignore[arg-type] # checked by the preset
+    print(explainer.verdict, flush=True)
     assert explainer.disagreement is not None
     record = {
         "command": f"python -m benchmarks.disagreement --train {args.train} --texts {args.texts}",
@@ -69,7 +69,7 @@ def _texts(source: str, split: str, count: int) -> list[Example]:
 def _kind(model: NetworkModel, explainer: LearnedExplainer, source: str, split: str, count: int) -> dict[str, object]:
     """Expected and observed disagreement (1 - Spearman) of new texts, and the share above the threshold."""
     examples: Sequence[Example] = _texts(source, split, count)
-    reference = Occlusion().explain(model, examples)
+    reference = Lrp().explain(model, examples)
     learned = explainer.explain(model, examples, predictions=[one.prediction for one in reference])
     observed = 1 - agreement_with_reference(learned, reference, explainer.signal)["spearman"]
     expected = np.array([one.details["disagreement"] for one in learned])

@@ -26,13 +26,13 @@ from pathlib import Path
 from didact.experiments.grading.report import write_report
 write_report(Path(sys.argv[1]))
 """
-NULLS = ("", "shuffle", "labels")
+NULLS = ("", "shuffle")
 SHARES = tuple(f"{share}%" for share in range(0, 101, 10))
 
 
 @dataclass(frozen=True)
 class Size:
-    """A made-up run: every explainer is graded by every metric on every example, with two nulls and one curve."""
+    """A made-up run: every explainer is graded by every metric on every example, with a null and one curve."""
 
     explainers: int
     metrics: int
@@ -45,7 +45,7 @@ class Size:
         return self.explainers * self.examples * (self.metrics * len(NULLS) + len(SHARES))
 
 
-SIZES = (Size(10, 5, 40, BAR), Size(4, 3, 130, BAR), Size(25, 15, 360))
+SIZES = (Size(10, 7, 40, BAR), Size(4, 4, 135, BAR), Size(25, 15, 360))
 
 
 def main() -> None:

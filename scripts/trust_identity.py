@@ -253,7 +253,7 @@ def function_changes(rng: np.random.Generator) -> Iterator[tuple[str, bool]]:
 def change_node(node: ast.expr, rng: np.random.Generator) -> None:
     """Another constant, or another operator."""
     if isinstance(node, ast.Constant):
-        node.value = f"{node.value}x" if isinstance(node.value, str) else node.value + rng.integers(1, 9) / 8
+        node.value = f"{node.value}x" if isinstance(node.value, str) else node.value + int(rng.integers(1, 9)) / 8
     elif isinstance(node, ast.BinOp):
         others = [ast.Add, ast.Sub, ast.Mult, ast.Mod]
         node.op = [kind for kind in others if not isinstance(node.op, kind)][rng.integers(3)]()

@@ -1,14 +1,14 @@
 """Noise in, nothing out: how often reports claim what is not there, and how often intervals hold the truth.
 
-    python scripts/trust_statistics.py --workers 16                      # everything, writes docs/results/trust/statistics.json
+    python scripts/trust_statistics.py --workers 16      # everything; writes docs/results/trust/statistics.json
     python scripts/trust_statistics.py --reports 10 --repetitions 200 --out /tmp/statistics.json
 
 1. ``didact.evaluate`` on explanations that are pure noise: four explainers that draw their scores at random, beside the
    controls, on ``--texts`` generated reviews and a function model whose words have random weights, a few of them large.
    Metrics of faithfulness and plausibility; records, tests and headlines are those of the public function.
 2. ``didact.simulate`` on three such explainers with the students that are solved in closed form, all four controls.
-3. The whole report: any significant difference, on any metric, between two explainers that both are noise, or between one
-   and its shuffled copy.
+3. The whole report: any significant difference, on any metric, between two explainers that both are noise, or between
+   one and its shuffled copy.
 4. Intervals of means: how many of ``--repetitions`` samples have an interval that holds the true mean, and how many
    have none, for several distributions and sizes. Beside them the test of a mean: how often it rejects a true one.
 """
@@ -62,7 +62,12 @@ class Noise(Attribution):
     """Scores drawn from the text and a seed; a method as far as any report can see."""
 
     card = Card(
-        name="noise", family="perturbation", summary="Random scores.", reference="a test", cost="1 forward", seeded=False
+        name="noise",
+        family="perturbation",
+        summary="Random scores.",
+        reference="a test",
+        cost="1 forward",
+        seeded=False,
     )
 
     number: int = 0
@@ -160,12 +165,8 @@ def _any_difference(findings: GradingFindings) -> bool:
 
 
 def _any_simulated(findings: SimulabilityFindings) -> bool:
-    """Whether two explainers, or one and the random control, differ; or one is significantly better than none."""
-    noise = [name for name in findings.simulation.methods if name.startswith("noise")]
-    verdict = findings.verdict
-    alike = [one for one in verdict.differences if {one.first, one.second} <= {*noise, "random", "shuffled_positions"}]
-    helps = any(gain.helps for gain in verdict.gains if gain.method in noise)
-    return helps or any(one.adjusted < ALPHA for one in alike)
+    """Whether an explainer is said to gain over none, to help, or to teach best."""
+    return any(one.helps or one.teaches or one.leads for one in findings.verdict.gains if not one.control)
 
 
 def covered(job: tuple[str, int, int]) -> dict[str, object]:

@@ -27,6 +27,7 @@ from didact.protocols import DIFFERENTIABLE, ExampleLike, Explainer, Model, Targ
 from didact.render import notebook
 from didact.render.formats import render
 from didact.render.progress import ProgressBar
+from didact.settings import checked, shown
 from didact.types import Card, Estimate, Example, Explanation, Level, Prediction, Units, overlaps
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def explain(
 ) -> Explanations: ...
 
 
+@checked
 def explain(
     given: ExampleLike | Sequence[ExampleLike],
     model: object = DEFAULT,
@@ -94,6 +96,7 @@ def explain(
     return explanations if several else explanations[0]
 
 
+@checked
 def compare(
     given: ExampleLike,
     model: object = DEFAULT,
@@ -123,6 +126,7 @@ def compare(
         return explain_by_all([_explainer(method, adapter, {}) for method in chosen], adapter, given, target, on_error)
 
 
+@checked
 def estimate(
     given: ExampleLike | Sequence[ExampleLike],
     model: object = DEFAULT,
@@ -131,8 +135,9 @@ def estimate(
 ) -> Estimate:
     """What ``explain`` would take, without explaining: evaluations, seconds and memory.
 
-    Evaluations are exact. Seconds come from timing a few passes of the longest text; memory is a rough guess from the
-    model's size.
+    Evaluations are exact, or the most where a method may stop early; integrated gradients take more where they raise
+    their steps. Seconds come from timing a few passes of the longest text; memory is a rough guess from the model's
+    size.
 
     Args:
         given: a text, a pair, an ``Example``, or a list of these, estimated together.
@@ -161,6 +166,7 @@ def estimates(examples: Sequence[ExampleLike], model: Model, explainers: Sequenc
     return forecasts
 
 
+@checked
 def train(
     preset: str,
     data: object,
@@ -216,6 +222,7 @@ def train(
     return explainer
 
 
+@checked
 def list_methods(model: object | None = None, example: ExampleLike | None = None) -> list[Card]:
     """Cards of all registered methods, or of those that work with a model and an example."""
     cards = ATTRIBUTIONS.cards()
@@ -237,6 +244,7 @@ def load_explainer(name: str, **settings: object) -> Attribution:
     return ATTRIBUTIONS.get(name).configured(**settings)
 
 
+@checked
 def import_attributions(
     obj: object,
     text: ExampleLike | None = None,
@@ -269,20 +277,29 @@ def import_attributions(
 
 def show(explanations: Explanation | Sequence[Explanation]) -> None:
     """Draw explanations in the notebook or the terminal; those of one text stand side by side."""
-    several = [explanations] if isinstance(explanations, Explanation) else list(explanations)
+    several = _listed(explanations)
     if not notebook.display(several):
         from didact.render.terminal import show_in_terminal
 
         show_in_terminal(several)
 
 
+@checked
 def save(explanations: Explanation | Sequence[Explanation], path: str | Path) -> Path:
     """Write explanations as .json, .html, .tex, .svg or .txt, by the file's ending."""
-    several = [explanations] if isinstance(explanations, Explanation) else list(explanations)
+    several = _listed(explanations)
     place = Path(path)
     text = render(several, place.suffix.removeprefix(".") or "json")
     disk.write_text(place, text)
     return place
+
+
+def _listed(given: Explanation | Sequence[Explanation]) -> list[Explanation]:
+    """One explanation or several as a list; anything else is refused."""
+    several = [given] if isinstance(given, Explanation) else given
+    if not isinstance(several, Sequence) or not all(isinstance(each, Explanation) for each in several):
+        raise InputError(f"an explanation or a list of explanations is needed, got {shown(given)}")
+    return list(several)
 
 
 def _adopted(
@@ -318,7 +335,7 @@ def _placed(units: Units, model: Model) -> Units:
         )
         for unit in units.regions
     )
-    return dataclasses.replace(units, positions=positions, truncated=tokens.truncated)
+    return dataclasses.replace(units, positions=positions, truncated=tokens.truncated, unknown=tokens.unknown)
 
 
 @functools.cache
@@ -327,7 +344,7 @@ def _default_model() -> Model:
 
 
 def _model(source: object) -> Model:
-    return _default_model() if source == DEFAULT else load_model(source)
+    return _default_model() if isinstance(source, str) and source == DEFAULT else load_model(source)
 
 
 def _explainer(method: str | Explainer | None, model: Model, settings: dict[str, object]) -> Explainer:

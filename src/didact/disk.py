@@ -116,7 +116,8 @@ def check_writable(path: Path | str) -> None:
             probe = target.with_name(f".{secrets.token_hex(4)}.{os.getpid()}.tmp")
             try:
                 probe.write_bytes(b"\0" * 4096)
-                target.exists() or _try_name(target)
+                if not target.exists():
+                    _try_name(target)
             finally:
                 probe.unlink(missing_ok=True)
     except (OSError, ValueError) as problem:

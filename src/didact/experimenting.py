@@ -10,12 +10,14 @@ from didact.api import _model, _progress
 from didact.disk import safe_name
 from didact.models.load import DEFAULT
 from didact.protocols import Explainer
+from didact.settings import checked
 
 if TYPE_CHECKING:
     from didact.experiments.grading.evaluation import Evaluation
     from didact.experiments.simulability.result import SimulabilityResult
 
 
+@checked
 def evaluate(  # noqa: PLR0913 - one call, and every argument but the first has a default
     data: object,
     model: object = DEFAULT,
@@ -78,6 +80,7 @@ def evaluate(  # noqa: PLR0913 - one call, and every argument but the first has 
     return evaluation
 
 
+@checked
 def simulate(  # noqa: PLR0913 - one call, and every argument but the first has a default
     data: object,
     model: object = DEFAULT,

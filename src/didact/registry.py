@@ -73,6 +73,8 @@ class Registry(Generic[T, K]):
 
     def get(self, name: str) -> type[T]:
         """The class called ``name``; an unknown name's error lists the close ones."""
+        if not isinstance(name, str):
+            raise UnknownNameError(f"the name of a {self.kind} is text, got a {type(name).__name__}")
         if name not in self._classes:
             self._load(name)
         return self._classes[name]

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
+import inspect
 import math
 import reprlib
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, ParamSpec, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from didact.errors import ParameterError
 from didact.registry import Named, unknown
 from didact.types import JsonValue
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Configured:
@@ -62,6 +68,42 @@ def check_share(owner: Configured, *names: str) -> None:
 def _check_type(owner: str, name: str, value: object, hint: object) -> None:
     if not fits(value, hint):
         raise ParameterError(f"{name} of {owner} must be {', '.join(allowed(hint))}, got {shown(value)}")
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """A public function whose arguments are held against their annotations; one that does not fit is refused by name.
+
+    The first argument is left to the function, which knows better what it takes; so are annotations that only type
+    checkers can read.
+    """
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        hints = _readable_hints(function)
+        for name, value in signature.bind(*args, **kwargs).arguments.items():
+            plain = value.tolist() if hasattr(value, "tolist") else value  # numpy's numbers and arrays
+            if name in hints and not fits(plain, hints[name]):
+                _refuse_argument(function.__name__, name, hints[name], value)
+        return function(*args, **kwargs)
+
+    return call
+
+
+@functools.cache
+def _readable_hints(function: Callable[..., object]) -> dict[str, object]:
+    """Annotations by argument after the first, without those that name what is imported for type checkers alone."""
+    hints: dict[str, object] = {}
+    for name, parameter in list(inspect.signature(function).parameters.items())[1:]:
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            written = parameter.annotation
+            with contextlib.suppress(NameError):
+                hints[name] = eval(written, function.__globals__) if isinstance(written, str) else written
+    return hints
+
+
+def _refuse_argument(function: str, name: str, hint: object, value: object) -> None:
+    raise ParameterError(f"{name} of {function}() must be {', '.join(allowed(hint))}, got {shown(value)}")
 
 
 @dataclasses.dataclass(frozen=True)

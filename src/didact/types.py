@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -409,7 +409,7 @@ class Target:
         return cls(
             whole_number(data["index"], "target: index"),
             text_value(data["label"], "target: label"),
-            cast("Scale", scale),
+            scale,
             _read_extract(data.get("answer"), "target: answer"),
         )
 

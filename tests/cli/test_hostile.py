@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,9 @@ def test_a_table_without_a_known_column_lists_its_columns(tmp_path: Path, capsys
     path = tmp_path / "r.csv"
     path.write_text("body,stars\nA dull plot.,1\n")
     assert "found body, stars" in refused(["explain", str(path)], capsys)
-    assert "no row has the column 'bodi'" in refused(["explain", str(path), "--column", "text=bodi"], capsys)
+    assert "column 'bodi' (field 'text') is missing; found body, stars" in refused(
+        ["explain", str(path), "--column", "text=bodi"], capsys
+    )
     assert "unknown field 'txt'" in refused(["explain", str(path), "--column", "txt=body"], capsys)
     assert "looks like text=NAME" in refused(["explain", str(path), "--column", "body"], capsys)
     assert "none was given" in refused(["explain", TEXT, "--column", "text=body"], capsys)
@@ -186,11 +189,11 @@ def test_streams_that_are_closed_or_full(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "standard input holds no example" in done.stderr
     assert done.stderr.count("\n") == 1
-    done = subprocess.run(f"{command} list methods >&-", shell=True, capture_output=True, text=True, check=False)
+    done = subprocess.run(f"{command} list models >&-", shell=True, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     if Path("/dev/full").exists():
         done = subprocess.run(
-            f"{command} list methods >/dev/full", shell=True, capture_output=True, text=True, check=False
+            f"{command} list models >/dev/full", shell=True, capture_output=True, text=True, check=False
         )
         assert done.returncode == 2
         assert "cannot write to standard output: No space left on device" in done.stderr
@@ -214,7 +217,7 @@ def test_standard_input_that_is_no_text(capsys: pytest.CaptureFixture[str], monk
         ["explain", TEXT, "--target", "²"],
         ["explain", TEXT, "--target", "٣"],
         ["explain", TEXT, "--target", "9" * 5_000],
-        ["explain", TEXT, "--target", "--1"],
+        ["explain", TEXT, "--target=--1"],
         ["explain", TEXT, "--method", HOSTILE],
         ["explain", TEXT, "--method", "lime", "--set", "samples=" + "9" * 5_000],
         ["explain", TEXT, "--method", "lime", "--set", "samples=" + "[" * 100_000],
@@ -227,7 +230,6 @@ def test_standard_input_that_is_no_text(capsys: pytest.CaptureFixture[str], monk
         ["evaluate", "--seeds", "²"],
         ["simulate", "--sizes", "9" * 5_000],
         ["run", "n" * 300],
-        ["run", "/dev/null"],
         ["report", "n" * 300],
         ["report", HOSTILE],
         ["convert", "n" * 300],
@@ -320,3 +322,18 @@ def test_stopped_by_hand(capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     monkeypatch.setattr(options, "load", stopped)
     assert main(["explain", TEXT]) == 130
     assert capsys.readouterr().err == "didact: stopped\n"
+
+
+def test_warnings_are_lines_in_which_nothing_acts(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def warning(_: object) -> None:
+        warnings.warn(f"a model {HOSTILE}\nnext", stacklevel=1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(options, "load", warning)
+    main(["explain", TEXT])
+    told = capsys.readouterr().err
+    assert told.startswith("didact: warning: a model [/] [link=")
+    assert told.count("\n") == 2
+    assert not set("\x1b\x9b\u202e\ud800") & set(told)

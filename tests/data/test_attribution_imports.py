@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from didact.api import import_attributions
 from didact.data.alignment import align
-from didact.data.attribution_imports import Outside
+from didact.data.attribution_imports import Outside, resolve
 from didact.data.attribution_imports import read as read_object
 from didact.errors import DidactError, FormatError, InputError
 from didact.models.load import load_model
@@ -314,3 +314,30 @@ def test_what_is_missing_is_told() -> None:
     del broken.tokens
     with pytest.raises(FormatError, match=r"this ferret object cannot be read: .*tokens"):
         import_attributions(broken)
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [
+        {"scores": [1.0], "spans": [[0.5, 4]]},
+        {"scores": [1.0], "spans": [[0, True, 0, 1, 2]]},
+        {"scores": [1.0], "spans": [["0", "4"]]},
+        {"scores": [1.0], "spans": [[0, 10**30]]},
+        {"scores": [float("nan")], "spans": [[0, 4]]},
+        {"scores": 3, "spans": [[0, 4]]},
+        {"scores": [1.0], "spans": 3},
+        {"scores": [1.0], "tokens": 3},
+        {"scores": {"a": 1}, "tokens": ["good"]},
+        {1: 2, "scores": None},
+        {"scores": [1.0], "spans": [[0, 4]], "text": "good \ud800"},
+    ],
+)
+def test_a_mapping_that_cannot_be_right_is_refused(obj: dict[Any, Any]) -> None:
+    with pytest.raises(DidactError):
+        read_object(obj, "good film")
+
+
+@pytest.mark.parametrize("target", [True, 0.5, 7, -1, "\u00b2"])
+def test_a_target_that_is_no_label_is_refused(target: Any) -> None:
+    with pytest.raises(InputError):
+        resolve(target, Prediction(("no", "yes"), (0.0, 1.0)), None)

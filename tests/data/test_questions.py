@@ -97,3 +97,19 @@ def test_real_questions(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ((phrase, same),) = first.links
     assert first.example.text[phrase.start : phrase.end] == "the first nobel prize in physics"
     assert first.example.fields[1][same.start : same.end] == "The first Nobel Prize in Physics"
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {"text": ["Ann"], "answer_start": []},
+        {"text": "Ann", "answer_start": [0]},
+        {"text": ["Ann"], "answer_start": 0},
+        {"text": 3, "answer_start": 3},
+        {"text": ["Ann"], "answer_start": [0.5]},
+        {},
+    ],
+)
+def test_lists_of_answers_that_do_not_fit_are_refused(answers: dict[str, object]) -> None:
+    with pytest.raises(FormatError, match="answers"):
+        load_questions([{"question": "who", "passage": "Ann wrote it .", "answers": answers}])

@@ -35,7 +35,13 @@ def test_the_table_of_metrics_is_up_to_date() -> None:
 
 @pytest.mark.parametrize(
     ("page", "blocks"),
-    [("README.md", 4), ("docs/grading.md", 1), ("docs/learned.md", 1), ("docs/simulability.md", 1)],
+    [
+        ("README.md", 4),
+        ("docs/grading.md", 1),
+        ("docs/learned.md", 1),
+        ("docs/models.md", 2),
+        ("docs/simulability.md", 1),
+    ],
 )
 def test_the_python_of_the_docs_runs(page: str, blocks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

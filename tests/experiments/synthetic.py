@@ -43,7 +43,7 @@ def manifest(methods: Sequence[str] = METHODS, metrics: Sequence[dict[str, Any]]
         "metrics": {card["name"]: {"metric": card["name"], "parameters": {}, "card": card} for card in metrics},
         "seeds": [0, 1],
         "versions": {"didact": "0.1.0"},
-        "nulls": ["shuffle", "labels"],
+        "nulls": ["shuffle"],
         "command": "didact run recipe.toml",
     } | more
 

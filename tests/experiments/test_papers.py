@@ -171,7 +171,8 @@ def test_fidelity_of_a_learned_explainer(finished: Path) -> None:
     assert found.speed_up == pytest.approx((found.reference_seconds or 0) / (found.own_seconds or 1))
     told = found.markdown()
     assert "6 texts" in told
-    assert "| faithfulness kept |" in told
+    assert "the reference is occlusion by the size of its scores" in told
+    assert "| faithfulness kept | learned | reference | ratio | n | p |" in told
     assert found.to_dict()["break_even"] == found.break_even
     with pytest.raises(InputError, match="at least one held-out text"):
         fidelity(desk.model, explainer, [])

@@ -86,9 +86,12 @@ def test_the_answer_comes_first(run: Path) -> None:
     told = headlines(find_in(run))
     # lime and integrated_gradients lead alike; steadiness is won by trivial, so three of four metrics count.
     assert told[0].startswith("Trust lime and integrated_gradients first")
-    assert "on 3 of 4 quality metrics (1 of them can be gamed here" in told[0]
-    assert re.search(r"Faithfulness: lime leads on comprehensiveness with 0\.5\d+ \[0\.\d+, 0\.\d+\] \(n = 40", told[1])
-    assert told[1].endswith("integrated_gradients cannot be distinguished from it.")
+    assert "on 3 of 4 quality metrics (1 of them does not count here" in told[0]
+    assert re.fullmatch(
+        r"Faithfulness: no significant difference on comprehensiveness between lime and integrated_gradients; the "
+        r"first has 0\.5\d+ \[0\.\d+, 0\.\d+\] \(n = 40, random 0\.\d+\)\.",
+        told[1],
+    )
     assert told[2] == (
         "Cheapest of the best group on comprehensiveness: integrated_gradients, 100 ms per text (lime: 800 ms)."
     )
@@ -122,18 +125,18 @@ def test_the_panel_names_what_is_gamed_and_what_fails_its_nulls(tmp_path: Path) 
             at = {"explainer": method, "metric": "comprehensiveness", "example": f"e{number_}"}
             noise = rng.normal(size=3) * 0.02
             rows.append(record(value=value + noise[0], **at))
-            # gradient_x_input does as well with its scores shuffled; nobody cares for the label.
+            # gradient_x_input does as well with its scores shuffled.
             rows.append(record(value=(0.1 if method == "lime" else value) + noise[1], null="shuffle", **at))
-            rows.append(record(value=value + noise[2], null="labels", **at))
+            rows.append(record(value=value + noise[2], null="labels", **at))  # older runs have these; they say nothing
     findings = find_in(write_run(tmp_path / "run", rows, manifest(tuple(worth), CARDS)))
     (verdict,) = findings.verdicts
     assert not verdict.gamed
     assert verdict.checks["lime"]["shuffle"].beats
     assert verdict.failed("shuffle") == ("gradient_x_input",)
-    assert verdict.failed("labels") == ("lime", "gradient_x_input")
+    assert set(verdict.checks["lime"]) == {"shuffle"}
     assert verdict.sentences == (
-        "On comprehensiveness, gradient_x_input is no better than its own scores shuffled over the words.",
-        "On comprehensiveness, no method is better than its scores graded for another text's label.",
+        "On comprehensiveness, gradient_x_input is not significantly better than its own scores shuffled over the "
+        "words.",
     )
     assert "shuffled over the words: gradient_x_input (1 metric)" in " ".join(headlines(findings))
 
@@ -156,7 +159,7 @@ def test_nothing_is_trusted_where_random_does_as_well(tmp_path: Path) -> None:
         for at in range(20)
     ]
     told = headlines(find_in(write_run(tmp_path / "run", rows, manifest(("lime", "random"), CARDS))))
-    assert told[0].startswith("On no metric here are real explanations better than random or trivial ones")
+    assert told[0].startswith("On no metric here are real explanations shown to be better than random or trivial ones")
     assert not any("leads" in line for line in told)
 
 
@@ -305,7 +308,7 @@ def test_latex_marks_what_the_table_marks(run: Path) -> None:
 def test_a_run_of_one_explainer_and_one_text_is_reported(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", [record("lime", "comprehensiveness", "e0", 0.5)], manifest(("lime",), CARDS))
     write_report(folder)
-    assert "Trust lime first" in read(folder, "report.md")
+    assert "Not enough texts for a verdict" in read(folder, "report.md")
     assert "Quality against cost" not in read(folder, "report.html")
 
 
@@ -332,14 +335,12 @@ def test_timings_join_the_table(tmp_path: Path) -> None:
     card = metric_card("seconds", "efficiency", False, timed=True)
     folder = write_run(tmp_path / "run", rows, manifest(("lime",), [*CARDS, card]))
     timings = [record("lime", "seconds", f"e{at}", 0.25) for at in range(4)]
-    timings += [record("lime", "memory", f"e{at}", 5e8) for at in range(4)]
     records.write(folder / "timings.parquet", records.to_table(timings))
     findings = find_in(folder)
     cells = {column.metric.label: column.cells["lime"].mean for column in findings.summary.columns}
     assert cells["seconds"] == 0.25
-    assert cells["memory"] == 5e8
     write_report(folder)
-    assert "| lime | 0.250 \\[0.250, 0.250\\] | 500.0M" in read(folder, "report.md").replace("**", "")
+    assert "| lime | 0.250 |" in read(folder, "report.md")
     assert [verdict.metric.label for verdict in findings.verdicts] == ["comprehensiveness"]
 
 

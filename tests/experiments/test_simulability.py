@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import shlex
 import shutil
@@ -71,10 +70,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return carried_out(SMALL, tmp_path_factory.mktemp("simulation") / "small")
 
 
-def carried_out(recipe: Mapping[str, Any], folder: Path) -> Path:
-    return run(
-        prepare.prepare(SimulabilityRecipe.from_dict(recipe)), RunOptions(folder, device="cpu", command="a test")
-    )
+def carried_out(recipe: Mapping[str, Any], folder: Path, *, overwrite: bool = False) -> Path:
+    options = RunOptions(folder, device="cpu", command="a test", overwrite=overwrite)
+    return run(prepare.prepare(SimulabilityRecipe.from_dict(recipe)), options)
 
 
 def run(experiment: prepare.SimulabilityExperiment, options: RunOptions) -> Path:
@@ -193,7 +191,10 @@ def test_a_run_that_is_given_again_teaches_nobody(finished: Path, tmp_path: Path
     carried_out(SMALL, folder)
     assert Tally.calls == []
     assert (folder / "records.parquet").read_bytes() == (finished / "records.parquet").read_bytes()
-    carried_out(SMALL | {"explainers": ["gradient_x_input", "human", "gradient_norm"]}, folder)
+    more = SMALL | {"explainers": ["gradient_x_input", "human", "gradient_norm"]}
+    with pytest.raises(InputError, match="a run of another recipe, with other explainers"):
+        carried_out(more, folder)
+    carried_out(more, folder, overwrite=True)
     assert sum(count for count, _ in Tally.calls) == 2 * 2 * 3  # sizes, channels and subsets of the new explainer
 
 
@@ -300,12 +301,12 @@ def test_nothing_in_a_report_acts(finished: Path, tmp_path: Path) -> None:
         told[place]["name"] = told[place]["split"] = hostile
     (folder / "manifest.json").write_text(json.dumps(told))
     found = find(folder)
-    text = markdown(dataclasses.replace(found, name=hostile, sentences=[hostile]))
+    text = markdown(found)
     assert "script" in text
     assert "<script" not in text.replace("\\<script", "")
     assert "](https" not in text.replace("\\](https", "")
     assert not set("\x1b\ufffe") & set(text)
-    Tree.fromstring(picture(dataclasses.replace(found, sentences=[hostile, hostile])))
+    Tree.fromstring(picture(found))
 
 
 def test_the_report_has_every_form(finished: Path, tmp_path: Path) -> None:

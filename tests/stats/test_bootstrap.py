@@ -1,73 +1,73 @@
 """Intervals of a mean: against the definition over all resamples, at the edges, and how often they hold the truth."""
 
-from itertools import product
 from random import Random
-from statistics import NormalDist
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scipy.stats import beta
 
 from didact.errors import InputError, ParameterError
-from didact.stats.bootstrap import differences, interval, intervals
+from didact.stats.bootstrap import FEWEST, differences, interval, intervals
 
-PROPERTY = settings(max_examples=50, deadline=None, derandomize=True)
-VALUES = st.lists(st.floats(-100, 100).map(lambda x: round(x, 3)), min_size=2, max_size=12)
+PROPERTY = settings(max_examples=25, deadline=None, derandomize=True)
+VALUES = st.lists(st.floats(-100, 100).map(lambda x: round(x, 3)), min_size=FEWEST, max_size=16)
 NAN = float("nan")
 
 
-def by_definition(values: list[float], level: float) -> tuple[float, float]:
-    """The bias-corrected and accelerated interval over all n^n resamples, the jackknife by leaving each value out."""
-    normal, n, mean = NormalDist(), len(values), float(np.mean(values))
-    drawn = np.sort([np.mean(resample) for resample in product(values, repeat=n)])
-    below = np.mean(drawn < mean - 1e-9) + np.mean(np.abs(drawn - mean) <= 1e-9) / 2
-    bias = normal.inv_cdf(below)
-    left_out = np.array([np.mean(values[:i] + values[i + 1 :]) for i in range(n)])
-    away = left_out.mean() - left_out
-    acceleration = (away**3).sum() / (6 * (away**2).sum() ** 1.5)
-    ends = []
-    for share in ((1 - level) / 2, (1 + level) / 2):
-        z = bias + normal.inv_cdf(share)
-        ends.append(np.quantile(drawn, normal.cdf(bias + z / (1 - acceleration * z))))
-    return ends[0], ends[1]
+def by_definition(values: list[float], level: float, resamples: int = 10_000) -> tuple[float, float]:
+    """The studentised interval, resample by resample, with its level raised for skew."""
+    rng, sample = np.random.default_rng(9), np.array(values)
+    n, mean, error = len(sample), sample.mean(), sample.std(ddof=1) / np.sqrt(len(sample))
+    drawn = [(one.mean() - mean) / (one.std(ddof=1) / np.sqrt(n)) for one in rng.choice(sample, (resamples, n))]
+    skewness = np.mean((sample - mean) ** 3) / sample.std() ** 3
+    outside = (1 - level) / (1 + 2 * abs(skewness) / np.sqrt(n)) / 2
+    low, high = np.quantile(drawn, [1 - outside, outside])
+    return mean - low * error, mean - high * error
 
 
-def test_two_values_can_only_say_between_them() -> None:
-    # Means of resamples of (0, 1): 0 in a quarter of all, 1/2 in half, 1 in a quarter. No skew, no bias: the 2.5 % and
-    # 97.5 % points are 0 and 1; the 30 % and 70 % points are both 1/2.
-    found = interval([0.0, 1.0])
-    assert (found.mean, found.low, found.high, found.n, found.dropped) == (0.5, 0.0, 1.0, 2, 0)
-    narrow = interval([0.0, 1.0], level=0.4)
-    assert (narrow.low, narrow.high) == (0.5, 0.5)
-
-
-@pytest.mark.parametrize("values", [[0.0, 0.1, 0.3, 1.0, 4.0], [1.0, 2.0, 4.0, 8.0, 16.0, 32.0], [0.0, 0.0, 0.0, 1.0]])
-def test_is_the_definition_over_all_resamples(values: list[float]) -> None:
-    found = interval(values, level=0.9, resamples=200_000, seed=3)
-    # 200,000 draws leave a little noise in the tails, and the means of small samples come in steps.
-    assert (found.low, found.high) == pytest.approx(by_definition(values, 0.9), abs=0.03 * (max(values) - min(values)))
+@pytest.mark.parametrize("values", [np.linspace(0, 1, 12) ** 3, np.linspace(-1, 1, 15), np.exp(np.linspace(-2, 2, 14))])
+def test_is_the_definition(values: np.ndarray) -> None:
+    found = interval(values, level=0.9, resamples=20_000)
+    wide = found.high - found.low
+    # The draws leave a little noise in the tails.
+    assert (found.low, found.high) == pytest.approx(by_definition(values.tolist(), 0.9), abs=0.04 * wide)
 
 
 def test_leans_to_the_long_side() -> None:
-    found = interval([0.0, 0.1, 0.1, 0.2, 0.2, 0.3, 0.4, 3.0])
+    found = interval([0.0, 0.1, 0.1, 0.2, 0.2, 0.3, 0.3, 0.4, 0.5, 1.0, 2.0])
     assert found.high - found.mean > 1.5 * (found.mean - found.low)
 
 
+def test_shares_have_jeffreys_interval() -> None:
+    # 3 of 20: the 2.5 % and 97.5 % points of Beta(3.5, 17.5). None of 20 may still be one of ten.
+    found = interval([1.0] * 3 + [0.0] * 17)
+    assert (found.low, found.high) == pytest.approx((beta.ppf(0.025, 3.5, 17.5), beta.ppf(0.975, 3.5, 17.5)))
+    none, all_ = interval([0.0] * 20), interval([1.0] * 20)
+    assert (none.low, none.high) == pytest.approx((0.0, beta.ppf(0.975, 0.5, 20.5)))
+    assert (all_.low, all_.high) == pytest.approx((1 - none.high, 1.0))
+
+
 @pytest.mark.parametrize(
-    ("values", "n", "dropped", "mean", "low"),
+    ("values", "n", "dropped", "mean"),
     [
-        ([], 0, 0, NAN, NAN),
-        ([NAN, NAN], 0, 2, NAN, NAN),
-        ([0.3, NAN], 1, 1, 0.3, NAN),
-        ([0.1] * 7 + [NAN], 7, 1, 0.1, 0.1),
-        ([1.0, float("inf")], 2, 0, float("inf"), NAN),
+        ([], 0, 0, NAN),
+        ([NAN, NAN], 0, 2, NAN),
+        ([0.3, NAN], 1, 1, 0.3),
+        ([*np.linspace(0, 1, FEWEST - 1), NAN], FEWEST - 1, 1, 0.5),
+        ([1.0] * 10 + [float("inf")], 11, 0, float("inf")),
+        ([0.1] * 30 + [NAN], 30, 1, 0.1),  # nothing is known of the spread
+        ([0.1] * 97 + [0.4] * 3, 100, 0, 0.109),  # many resamples would have none of the three
     ],
 )
-def test_edges(values: list[float], n: int, dropped: int, mean: float, low: float) -> None:
+def test_there_is_no_interval_where_none_can_be_relied_on(
+    values: list[float], n: int, dropped: int, mean: float
+) -> None:
     found = interval(values)
     assert (found.n, found.dropped) == (n, dropped)
-    assert (found.mean, found.low, found.high) == pytest.approx((mean, low, low), nan_ok=True, abs=0)
+    assert found.mean == pytest.approx(mean, nan_ok=True)
+    assert np.isnan([found.low, found.high]).all()
 
 
 @PROPERTY
@@ -75,23 +75,16 @@ def test_edges(values: list[float], n: int, dropped: int, mean: float, low: floa
 def test_the_order_of_the_examples_does_not_matter(values: list[float], random: Random) -> None:
     shuffled = list(values)
     random.shuffle(shuffled)
-    assert interval(values) == interval(shuffled)
-
-
-@PROPERTY
-@given(VALUES)
-def test_the_interval_stays_among_the_values(values: list[float]) -> None:
-    found = interval(values)
-    slack = 1e-9
-    assert min(values) - slack <= found.low <= found.high <= max(values) + slack
+    assert repr(interval(values)) == repr(interval(shuffled))  # NaN equals NaN
 
 
 @PROPERTY
 @given(VALUES, st.floats(0.01, 50), st.floats(-50, 50))
 def test_moves_with_the_values(values: list[float], scale: float, shift: float) -> None:
+    assume(not set(values) <= {0.0, 1.0})  # shares have an interval of their own
     plain, moved = interval(values), interval(scale * np.array(values) + shift)
     assert [moved.mean, moved.low, moved.high] == pytest.approx(
-        [scale * end + shift for end in (plain.mean, plain.low, plain.high)], abs=1e-6
+        [scale * end + shift for end in (plain.mean, plain.low, plain.high)], rel=1e-4, abs=1e-4, nan_ok=True
     )
 
 
@@ -129,23 +122,24 @@ def test_pairs_cancel_what_they_share() -> None:
 
 def test_pairs_with_a_nan_are_dropped_and_counted() -> None:
     found = interval(differences([1.0, NAN, 3.0, 5.0], [0.0, 0.0, NAN, 4.0]))
-    assert (found.mean, found.low, found.high, found.n, found.dropped) == (1.0, 1.0, 1.0, 2, 2)
+    assert (found.mean, found.n, found.dropped) == (1.0, 2, 2)
 
 
-@pytest.mark.parametrize("kind", ["normal", "skewed", "rare"])
-def test_holds_the_truth_as_often_as_it_says(kind: str) -> None:
-    # 1,000 experiments: the standard error of a share near 0.95 is 0.007. At 60 examples the bootstrap is known to be a
-    # little too narrow, most so for skewed values.
-    rng = np.random.default_rng(1)
-    tables = {
-        "normal": rng.normal(1.0, 2.0, size=(1000, 60)),
-        "skewed": rng.exponential(1.0, size=(1000, 60)),
-        "rare": (rng.random((1000, 60)) < 0.2).astype(float),
-    }
-    truth = {"normal": 1.0, "skewed": 1.0, "rare": 0.2}[kind]
-    found = intervals(tables[kind], resamples=1000)
+@pytest.mark.parametrize(("n", "repetitions"), [(20, 1000), (50, 500)])
+@pytest.mark.parametrize("kind", ["normal", "lognormal", "rare"])
+def test_holds_the_truth_as_often_as_it_says(kind: str, n: int, repetitions: int) -> None:
+    # Wanted: 0.93 to 0.97; the standard error of such a share is 0.007 for 1,000 and 0.01 for 500 samples. Percentile
+    # intervals with bias correction and acceleration: 0.87 of 20 lognormal values, 0.86 of 20 rare events.
+    rng = np.random.default_rng(n)
+    shape = (repetitions, n)
+    table, truth = {
+        "normal": (rng.normal(1.0, 2.0, size=shape), 1.0),
+        "lognormal": (rng.lognormal(size=shape), np.exp(0.5)),
+        "rare": ((rng.random(shape) < 0.1).astype(float), 0.1),
+    }[kind]
+    found = intervals(table, resamples=999)
     held = np.mean([each.low <= truth <= each.high for each in found])
-    assert 0.92 <= held <= 0.97
+    assert 0.92 <= held <= 0.98
 
 
 def test_errors_say_what_to_do() -> None:

@@ -22,9 +22,7 @@ def slowly(rows: np.ndarray, resamples: int) -> tuple[np.ndarray, np.ndarray]:
 
     observed = [statistic(row, 0.0) for row in rows]
     counts = drawn_counts(texts, resamples, (0, texts, 0)).astype(int)
-    drawn = np.array(
-        [[statistic(np.repeat(row, count), float(np.nanmean(row))) for count in counts] for row in rows]
-    )
+    drawn = np.array([[statistic(np.repeat(row, count), float(np.nanmean(row))) for count in counts] for row in rows])
     alone = [(1 + (drawn[at] >= observed[at]).sum()) / (resamples + 1) for at in range(len(rows))]
     order = np.argsort(observed)[::-1]
     adjusted, running = np.empty(len(rows)), 0.0

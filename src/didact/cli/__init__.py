@@ -12,7 +12,7 @@ from importlib.metadata import version
 from didact.cli import compare, convert, demo, evaluate, explain, listing, report, reproduce, run, simulate, train
 from didact.cli.failures import exit_code
 from didact.cli.options import CommandParser, reading_limits
-from didact.cli.printing import open_streams
+from didact.cli.printing import open_streams, shown_warnings
 
 COMMANDS = (explain, compare, evaluate, simulate, train, run, report, reproduce, convert, listing, demo)
 EPILOG = """examples:
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = parser().parse_args(given, argparse.Namespace(command=command))
         gc.set_threshold(200_000)  # a tenth of the start is the collector walking through half-imported libraries
-        with reading_limits(options):
+        with reading_limits(options), shown_warnings():
             options.run(options)
     except (Exception, KeyboardInterrupt) as problem:
         return exit_code(problem, options, command)

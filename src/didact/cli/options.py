@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import json
 import os
 import re
@@ -113,6 +114,13 @@ def add_remote_code(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_trust(parser: argparse.ArgumentParser) -> None:
+    """Whether a model may run code of its own; for commands that load the model they are given, not for recipes."""
+    parser.add_argument(
+        "--trust-remote-code", action="store_true", help="run code that comes with the model, if you know it"
+    )
+
+
 def add_method(parser: argparse.ArgumentParser) -> None:
     """Settings that all methods have."""
     group = parser.add_argument_group("method")
@@ -193,16 +201,9 @@ def carry_out(recipe: TomlRecipe, options: argparse.Namespace) -> None:
         if place is not None:
             disk.check_writable(place / "manifest.json")
     deadline = None if options.seconds is None else time.time() + options.seconds
-    chosen = RunOptions(
-        folder,
-        options.store,
-        options.device,
-        options.workers,
-        deadline,
-        options.command,
-        options.overwrite,
-        options.trust_remote_code,
-    )
+    permitted = {"overwrite": options.overwrite, "trust_remote_code": options.trust_remote_code}
+    place = (folder, options.store, options.device)
+    chosen = RunOptions(*place, options.workers, deadline, options.command, **permitted)
     with listening(ProgressBar()):
         result = run_recipe(recipe, chosen)
     if not result.complete:
@@ -215,10 +216,8 @@ def show_report(folder: Path, report: ReportOptions) -> None:
     """Write the report of a run, then print its tables and the files written: a closed pipe keeps no file back."""
     from didact.experiments.engine.kinds import kind_of
 
-    console = printing.console()
-    with console.capture() as shown:
+    with printing.console() as console:
         written = kind_of(folder).report(folder, report, console)
-    printing.document(shown.get())
     for path in written:
         printing.line(path)
 
@@ -342,6 +341,8 @@ def write_estimates(estimates: Sequence[Estimate], options: argparse.Namespace) 
 def _table(estimates: Sequence[Estimate]) -> str:
     from rich.table import Table
 
+    from didact.render.console import safe_console
+
     heads = ("method", "texts", "units", "forwards", "backwards", "seconds", "memory")
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     table.add_column(heads[0], min_width=max(len(row.method) for row in estimates))
@@ -351,12 +352,12 @@ def _table(estimates: Sequence[Estimate]) -> str:
         counts = (f"{number:,}" for number in (row.examples, row.units, row.forwards, row.backwards))
         memory = "unknown" if row.memory is None else f"{row.memory / 2**20:,.0f} MiB"
         table.add_row(row.method, *counts, f"{row.seconds:,.2f}", memory)
-    console = printing.console()
-    with console.capture() as capture:
-        console.print(table)
-        console.print("Counts are exact (at most, where a method may stop early), seconds timed on a few passes,")
-        console.print("memory rough. Nothing was explained.")
-    return capture.get().rstrip()
+    written = io.StringIO()
+    console = safe_console(written, like=safe_console())
+    console.print(table)
+    console.print("Counts are exact (at most where a method may stop early, more where it raises its steps), seconds")
+    console.print("timed on a few passes, memory rough. Nothing was explained.")
+    return written.getvalue().rstrip()
 
 
 def _save(text: str, path: Path) -> None:

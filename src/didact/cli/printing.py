@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -37,30 +39,48 @@ def document(text: str) -> None:
     _write(sys.stdout, text if text.endswith("\n") else f"{text}\n")
 
 
-def console() -> Console:
-    """A console as wide and colourful as standard output, on which nothing from outside can act."""
+@contextlib.contextmanager
+def console() -> Iterator[Console]:
+    """A console as wide and colourful as standard output, on which nothing from outside can act.
+
+    What is printed to it goes out at the end, so that a reader who went away keeps nothing from being done.
+    """
     from didact.render.console import safe_console
 
-    return safe_console()
+    shown = io.StringIO()
+    try:
+        yield safe_console(shown, like=safe_console())
+    finally:
+        _write(sys.stdout, shown.getvalue())
 
 
 def show(*parts: RenderableType) -> None:
     """Tables and texts on standard output, one below the other."""
-    printer = console()
-    with printer.capture() as shown:
+    with console() as printer:
         for part in parts:
             printer.print(part)
-    _write(sys.stdout, shown.get())
 
 
 def show_explanations(explanations: Sequence[Explanation]) -> None:
     """Explanations on standard output: in colour on a terminal, as plain text into a pipe or a file."""
+    from didact.render.console import safe_console
     from didact.render.terminal import terminal, terminal_text
 
-    if console().is_terminal:
+    if safe_console().is_terminal:
         show(terminal(explanations))
     else:
         document(terminal_text(explanations, colour=False))
+
+
+@contextlib.contextmanager
+def shown_warnings() -> Iterator[None]:
+    """Warnings as one line each, whatever they hold."""
+    before = warnings.showwarning
+    warnings.showwarning = lambda text, *_, **__: message(f"didact: warning: {text}")
+    try:
+        yield
+    finally:
+        warnings.showwarning = before
 
 
 def open_streams() -> None:

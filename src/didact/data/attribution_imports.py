@@ -116,7 +116,7 @@ def _mapping(obj: Foreign, source: ExampleLike | None, target: str | int | None)
         )
     text = _needed(obj.get("text", source), method)
     if spans is None:
-        return _tokens(method, text, [str(token) for token in obj["tokens"]], _per_token(scores))
+        return _tokens(method, text, [str(token) for token in obj.get("tokens")], _per_token(scores))
     return _outside(method, text, spans, _per_token(scores), "token" if obj.get("tokens") is not None else "word")
 
 
@@ -322,7 +322,7 @@ def _answer(labels: Sequence[str], totals: Floats) -> tuple[Prediction, Scale]:
     return Prediction(tuple(labels), shares), "logit"
 
 
-def _index(target: str | int, labels: Sequence[str]) -> int:
+def _index(target: object, labels: Sequence[str]) -> int:
     if isinstance(target, str):
         if target in labels:
             return labels.index(target)

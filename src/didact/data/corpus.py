@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from didact.errors import InputError
+from didact.settings import checked
 from didact.types import Example, Span
 
 LABELS = ("negative", "positive")
@@ -23,6 +24,7 @@ SHORTEST, LONGEST = 10, 30
 """Words per text."""
 
 
+@checked
 def generate(n: int, *, seed: int = 0) -> list[Example]:
     """Write ``n`` distinct labelled reviews with planted rationales.
 
@@ -36,7 +38,7 @@ def generate(n: int, *, seed: int = 0) -> list[Example]:
     Returns:
         Examples whose ``label`` is "negative" or "positive" and whose ``rationale`` has one span per planted word.
     """
-    if n < 0:
+    if not isinstance(n, int) or n < 0:
         raise InputError(f"generate: n must be 0 or more, got {n}")
     rng = random.Random(seed)
     seen: set[str] = set()

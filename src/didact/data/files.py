@@ -9,7 +9,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, TYPE_CHECKING
 
 from didact.data.limits import ReadGauge, counted_text
 from didact.data.rows import Cells, Row, RowReader
@@ -111,7 +111,7 @@ def _opened(path: Path) -> Iterator[tuple[IO[str], ReadGauge]]:
     with _refusing(str(path)):
         packed = path.suffix.lower() == ".gz"
         with gzip.open(path, "rb") if packed else path.open("rb", buffering=0) as stream:
-            yield counted_text(cast("IO[bytes]", stream), gauge, newline), gauge
+            yield counted_text(stream, gauge, newline), gauge
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ import io
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import IO, Protocol, TypeVar
+from typing import IO, TypeVar
 
 from didact.errors import InputError, ParameterError
 
@@ -95,14 +95,10 @@ class ReadGauge:
         )
 
 
-class _Bytes(Protocol):
-    def readinto(self, buffer: memoryview, /) -> int | None: ...
-
-
 class CountedBytes(io.RawIOBase):
     """A binary stream whose bytes are counted as they are read."""
 
-    def __init__(self, stream: _Bytes, gauge: ReadGauge) -> None:
+    def __init__(self, stream: io.RawIOBase | io.BufferedIOBase, gauge: ReadGauge) -> None:
         self._stream = stream
         self._gauge = gauge
 
@@ -117,7 +113,9 @@ class CountedBytes(io.RawIOBase):
         return count
 
 
-def counted_text(stream: _Bytes, gauge: ReadGauge, newline: str | None = None) -> io.TextIOWrapper:
+def counted_text(
+    stream: io.RawIOBase | io.BufferedIOBase, gauge: ReadGauge, newline: str | None = None
+) -> io.TextIOWrapper:
     """A counted binary stream as UTF-8 text, with or without a mark at its beginning."""
     buffered = io.BufferedReader(CountedBytes(stream, gauge), buffer_size=2**16)
     return io.TextIOWrapper(buffered, encoding="utf-8-sig", newline=newline)

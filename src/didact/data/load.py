@@ -15,6 +15,7 @@ from didact.data.rows import USUAL, Fields, Row, RowReader
 from didact.data.sampling import Slice, check_limit, sample
 from didact.errors import InputError, UnknownNameError
 from didact.registry import close_names
+from didact.settings import checked
 from didact.types import Example
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ WHOLE = "all"
 _ALIASES = {"dev": "validation", "val": "validation", "valid": "validation"}
 
 
+@checked
 def load_data(
     source: object,
     *,

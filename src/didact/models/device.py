@@ -7,13 +7,13 @@ import torch
 from didact.errors import ParameterError
 
 
-def choose_device(name: str | None = None) -> torch.device:
+def choose_device(name: str | torch.device | None = None) -> torch.device:
     """The named device, or the GPU where there is one; a device that is not there is refused."""
     if name is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
-    except RuntimeError:
+    except (RuntimeError, TypeError):
         raise ParameterError(f"unknown device {name!r}; allowed: 'cpu', 'cuda', 'cuda:0', ...") from None
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ParameterError(f"device {name!r} was given, but no CUDA device is available here; use device='cpu'")

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 T = TypeVar("T")
+Words = NDArray[np.int64]
 
 BLOCK = 1 << 24
 """Bytes that one thread hashes at a time."""
@@ -195,30 +196,47 @@ def _checksum(tensor: Tensor) -> object:
     a change of one word changes both.
     """
     data = _as_bytes(tensor)
-    words, rest = data[: data.numel() // 8 * 8], data[data.numel() // 8 * 8 :]
-    if words.storage_offset() % 8:
-        words = words.clone()
-    words = words.view(torch.int64)
-    full = words.numel() // _COLUMNS * _COLUMNS
-    rows, last = words[:full].view(-1, _COLUMNS), words[full:]
-    columns, lines = (rows.sum(0), rows.sum(1)) if tensor.is_cuda else _sums(rows.cpu().numpy())
-    sums = torch.stack([_weighted(columns), _weighted(lines), _weighted(last)])
-    return (str(tensor.dtype), tuple(tensor.shape), str(tensor.device), *sums.tolist(), *rest.tolist())
+    count = data.numel() // 8
+    full = count // _COLUMNS * _COLUMNS
+    if data.is_cuda and full and data.storage_offset() % 8 == 0:
+        rows = data[: full * 8].view(torch.int64).view(-1, _COLUMNS)
+        columns, lines = rows.sum(0).cpu().numpy(), rows.sum(1).cpu().numpy()
+        rest = data[full * 8 :].cpu().numpy()
+    else:
+        values = data.cpu().numpy()
+        columns, lines = _sums(values[: full * 8].view(np.int64).reshape(-1, _COLUMNS))
+        rest = values[full * 8 :]
+    return (tensor.dtype, tensor.shape, tensor.device, _weighted(columns), _weighted(lines), rest.tobytes())
 
 
-def _sums(rows: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+def _sums(rows: Words) -> tuple[Words, Words]:
     """Sums of columns and of rows, a few rows at a time so that they are read from memory once."""
-    columns, lines = np.zeros(rows.shape[1], np.int64), np.empty(len(rows), np.int64)
+    columns, lines = np.zeros(_COLUMNS, np.int64), np.empty(len(rows), np.int64)
     for start in range(0, len(rows), _ROWS):
         block = rows[start : start + _ROWS]
         columns += block.sum(0)
         block.sum(1, out=lines[start : start + _ROWS])
-    return torch.from_numpy(columns), torch.from_numpy(lines)
+    return columns, lines
 
 
-def _weighted(values: Tensor) -> Tensor:
-    numbers = torch.arange(values.numel(), device=values.device)
-    return (values * ((numbers * _ODD) | 1)).sum()
+def _weighted(values: Words) -> int:
+    """The sum of values times numbers that are odd and all different; it wraps around."""
+    return int(np.dot(values, _FACTORS.first(len(values))))
+
+
+class _Factors:
+    """As many odd numbers of 64 bits as are needed."""
+
+    def __init__(self) -> None:
+        self.numbers = np.empty(0, np.int64)
+
+    def first(self, count: int) -> Words:
+        if len(self.numbers) < count:
+            self.numbers = (np.arange(2 * count, dtype=np.int64) * _ODD) | 1
+        return self.numbers[:count]
+
+
+_FACTORS = _Factors()
 
 
 def _rules_digest(raw: str) -> str:

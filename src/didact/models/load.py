@@ -29,6 +29,7 @@ from didact.models.readers.base import READERS, ReaderOptions, network_name
 from didact.models.readers.text import TextReader
 from didact.models.vocabulary import check_vocabulary
 from didact.protocols import Model
+from didact.settings import checked
 
 if TYPE_CHECKING:
     from transformers import Pipeline, PreTrainedModel, PreTrainedTokenizerBase
@@ -37,6 +38,7 @@ DEFAULT = "default"
 """Name of the embedded sentiment classifier."""
 
 
+@checked
 def load_model(  # noqa: PLR0913 - the one door, and every option has a default
     source: object = DEFAULT,
     *,
@@ -44,7 +46,7 @@ def load_model(  # noqa: PLR0913 - the one door, and every option has a default
     labels: Sequence[str] | None = None,
     name: str | None = None,
     version: str | None = None,
-    device: str | None = None,
+    device: str | torch.device | None = None,
     max_length: int | None = None,
     max_truncated: float = 0.5,
     batch_tokens: int | None = None,
@@ -76,7 +78,7 @@ def load_model(  # noqa: PLR0913 - the one door, and every option has a default
         _refuse_options(source, inputs=inputs, labels=labels, device=device, max_length=max_length)
         return source
     options = ReaderOptions(max_length, max_truncated)
-    if source == DEFAULT:
+    if isinstance(source, str) and source == DEFAULT:
         network, tokenizer = _read_embedded(choose_device(device))
         if inputs is None:  # known, so that the first result need not wait for a search of all entry points
             reader, head = TextReader(network, tokenizer, options), ClassesHead.of(network.config).named(names)
@@ -93,8 +95,8 @@ def _names(labels: Sequence[str] | None) -> tuple[str, ...] | None:
     """Label names as given; what cannot name outputs is refused."""
     if labels is None:
         return None
-    if isinstance(labels, str) or not all(isinstance(label, str) and label.strip() for label in labels):
-        raise ParameterError(f"labels must be a list of names, one for each output, got {labels!r:.100}")
+    if not all(label.strip() for label in labels):
+        raise ParameterError(f"labels must be names, one for each output, none of them blank, got {labels!r:.100}")
     if len(set(labels)) < len(labels):
         raise ParameterError(f"labels must differ from each other, got {list(labels)!r:.100}")
     return tuple(labels)
@@ -107,7 +109,7 @@ def _refuse_options(model: Model, **options: object) -> None:
 
 
 def _obtain(
-    source: object, inputs: str | None, device: str | None, trust: bool
+    source: object, inputs: str | None, device: str | torch.device | None, trust: bool
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Network and tokenizer from any of the forms that have them."""
     if isinstance(source, (str, Path)):
@@ -215,7 +217,7 @@ def _check(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None
         raise ModelError(f"{type(network).__name__} is an encoder-decoder; only encoders and decoders can be explained")
 
 
-def _stays(network: PreTrainedModel, device: str | None) -> None:
+def _stays(network: PreTrainedModel, device: str | torch.device | None) -> None:
     if device is not None and choose_device(device).type != network.device.type:
         raise ModelError(
             f"the model is on {network.device} and is never moved; move it with model.to({device!r}) or leave device "

@@ -12,16 +12,25 @@ from rich.segment import Segment
 from didact.render.pieces import printable
 
 
-def safe_console(file: IO[str] | None = None, *, stderr: bool = False) -> Console:
+def safe_console(file: IO[str] | None = None, *, like: Console | None = None) -> Console:
     """A console for texts from outside.
 
     Names in brackets are no markup and make no links, colons make no emoji, and control characters are drawn.
 
     Args:
         file: where to print; standard output unless given.
-        stderr: print to standard error instead.
+        like: a console whose width and colours it has, where the file itself has none.
     """
-    console = Console(file=file, stderr=stderr, markup=False, emoji=False, highlight=False, force_jupyter=False)
+    console = Console(
+        file=file,
+        width=None if like is None else like.width,
+        force_terminal=None if like is None else like.is_terminal,
+        color_system="auto" if like is None else like.color_system,  # type: ignore[arg-type] # one of its names
+        markup=False,
+        emoji=False,
+        highlight=False,
+        force_jupyter=False,
+    )
     console.push_render_hook(_Drawn())
     return console
 

@@ -22,8 +22,7 @@ def minus_signs(text: str) -> str:
 def markdown_text(text: str) -> str:
     """The text as Markdown shows it literally, in one line."""
     flat = " ".join(printable(text).split())
-    # An underscore inside of a word marks nothing, and names such as kernel_shap stay readable.
-    return re.sub(r"([\\`*{}\[\]<>|#~$&!@]|(?<![^\W_])_|_(?![^\W_]))", r"\\\1", flat)
+    return re.sub(r"([\\`*_{}\[\]<>|#~$&!@])", r"\\\1", flat)
 
 
 def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]], align: str = "l") -> str:

@@ -1,9 +1,11 @@
 """What a simulation shows: gains over no hints with intervals, ranks, and whether settings agree.
 
-A gain's interval comes from resampling subsets and test texts in pairs (``didact.stats.crossed``). What is tested, in every
-setting (student, channel, size), is each method and each control against none, each method against each control, and
-every two methods. p-values are corrected by Holm over all of these tests in all settings, so that at most 5 % of all
-simulations claim any difference that is none.
+A gain's interval comes from resampling subsets and test texts in pairs (``didact.stats.crossed``). Three things are
+tested in every setting (student, channel, size): whether each method and control differs from none; whether each method
+*teaches*, that is, is better than none and than every control; and whether it *leads*, that is, is also better than
+every other method. A method is better than several others when it is better than each of them, so the p-value of such a
+claim is the largest of the single ones (Berger 1982). p-values are corrected by Holm over all of these claims in all
+settings: at most 5 % of all simulations claim anything that is not so.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 
 import numpy as np
@@ -60,10 +61,13 @@ class Gain:
         low: lower end of its 95 % interval.
         high: upper end.
         p: two-sided.
-        adjusted: the same after Holm's correction over all tests of the simulation.
+        adjusted: the same after Holm's correction over all claims of the simulation.
         normalised: the gain as a share of what "none" leaves to be gained; NaN for errors.
         subsets: pairs of students that count.
         dropped: pairs of which a student failed.
+        teaching: p, corrected likewise, of being better than none and than every control; NaN for controls. Where there
+            are no controls it is the gain's.
+        leading: p, corrected likewise, of being better than every other method too; NaN where there is no other.
     """
 
     student: str
@@ -82,6 +86,8 @@ class Gain:
     normalised: float
     subsets: int
     dropped: int
+    teaching: float = math.nan
+    leading: float = math.nan
 
     @property
     def setting(self) -> Setting:
@@ -93,26 +99,15 @@ class Gain:
         """Whether the gain over none is above zero, beyond chance."""
         return self.gain > 0 and self.adjusted < ALPHA
 
+    @property
+    def teaches(self) -> bool:
+        """Whether it is significantly better than none and than every control that there is."""
+        return self.teaching < ALPHA
 
-@dataclass(frozen=True)
-class MethodDifference:
-    """Two methods in one setting, tested like gains.
-
-    Attributes:
-        setting: where.
-        first: a method that is no control.
-        second: another method, or a control.
-        difference: of the mean scores in pairs; above 0 where the first is better.
-        p: two-sided.
-        adjusted: the same after Holm's correction over all tests of the simulation.
-    """
-
-    setting: Setting
-    first: str
-    second: str
-    difference: float
-    p: float
-    adjusted: float
+    @property
+    def leads(self) -> bool:
+        """Whether it is significantly better than none, every control and every other method."""
+        return self.leading < ALPHA
 
 
 @dataclass(frozen=True)
@@ -138,7 +133,7 @@ class SimulabilityGains:
             have a score; 1 is best.
         agreements: of every two settings.
         diverged: how many students failed and were left out.
-        differences: every method against each control and each other method, in every setting.
+        tests: how many claims were tested together.
         items: test texts.
     """
 
@@ -147,42 +142,18 @@ class SimulabilityGains:
     ranks: Mapping[str, float]
     agreements: tuple[SettingAgreement, ...]
     diverged: int
-    differences: tuple[MethodDifference, ...] = ()
+    tests: int = 0
     items: int = 0
 
     @property
-    def tests(self) -> int:
-        """How many differences were tested together."""
-        return sum(gain.method != NONE for gain in self.gains) + len(self.differences)
-
-    @property
     def fewest(self) -> int:
-        """Test texts that a verdict needs when so many differences are tested."""
+        """Test texts that a verdict needs when so many claims are tested."""
         return fewest_texts(max(self.tests, 1), ALPHA)
 
     @property
     def enough(self) -> bool:
         """Whether there are enough students and test texts for a verdict in any setting."""
         return self.items >= self.fewest and any(math.isfinite(gain.adjusted) for gain in self.gains)
-
-    def beats(self, setting: Setting, first: str, second: str) -> bool:
-        """Whether one method is significantly better than another method or a control in a setting."""
-        return (setting, first, second) in self._wins
-
-    @cached_property
-    def _wins(self) -> frozenset[tuple[Setting, str, str]]:
-        """(setting, better, worse) of every significant difference between two methods."""
-        sure = [one for one in self.differences if one.adjusted < ALPHA]
-        ahead = {(one.setting, one.first, one.second) for one in sure if one.difference > 0}
-        return frozenset(ahead | {(one.setting, one.second, one.first) for one in sure if one.difference < 0})
-
-    def teaching(self, setting: Setting) -> list[Gain]:
-        """The methods that help in a setting: significantly better than none and than every control; largest first."""
-        rows = self.of(setting)
-        controls = [row.method for row in rows if row.control]
-        helping = (row for row in rows if not row.control and row.helps)
-        better = [row for row in helping if all(self.beats(setting, row.method, name) for name in controls)]
-        return sorted(better, key=lambda row: -row.gain)
 
     def of(self, setting: Setting) -> list[Gain]:
         """The gains of one setting."""
@@ -204,10 +175,6 @@ class SimulabilityGains:
                 | _plain({name: getattr(agreement, name) for name in ("tau", "low", "high", "methods")})
                 for agreement in self.agreements
             ],
-            "differences": [
-                vars(one.setting) | _plain({name: value for name, value in vars(one).items() if name != "setting"})
-                for one in self.differences
-            ],
             "tests": self.tests,
             "test_texts_needed_for_a_verdict": self.fewest,
             "diverged": self.diverged,
@@ -226,8 +193,7 @@ def compute_gains(simulation: Simulation, metric: str = "", *, seed: int = 0) ->
     # A run that was stopped may have only students without hints in some settings.
     tables = {setting: table for setting, table in scores(simulation, name).items() if table.keys() - {NONE}}
     gains = [gain for setting, table in tables.items() for gain in _gains(simulation, setting, table, name, seed)]
-    pairs = [pair for setting, table in tables.items() for pair in _differences(simulation, setting, table, name)]
-    gains, pairs = _corrected(gains, pairs)
+    gains, tests = _corrected(gains)
     real = {method for method in simulation.methods if method not in simulation.controls}
     means = {
         str(setting): {
@@ -239,9 +205,7 @@ def compute_gains(simulation: Simulation, metric: str = "", *, seed: int = 0) ->
     agreements = tuple(_agreement(tables, pair, sorted(real), seed) for pair in combinations(tables, 2))
     ranks = average_ranks(means, higher_is_better=name not in ERRORS)
     items = max((matrix.shape[1] for table in tables.values() for matrix in table.values()), default=0)
-    return SimulabilityGains(
-        name, tuple(gains), ranks, agreements, len(simulation.failures), tuple(pairs), items
-    )
+    return SimulabilityGains(name, tuple(gains), ranks, agreements, len(simulation.failures), tests, items)
 
 
 def scores(simulation: Simulation, metric: str) -> dict[Setting, dict[str, Floats]]:
@@ -272,31 +236,43 @@ def _gains(simulation: Simulation, setting: Setting, table: Mapping[str, Floats]
         score = crossed_interval(table[name], seed=seed)
         share = nan if metric in ERRORS else normalised_gain(gain.mean, own.mean)
         numbers = (*_ends(score, metric), gain.mean, gain.low, gain.high, gain.p, nan, share)
-        rows.append(Gain(*where, name, name in simulation.controls, *numbers, gain.subsets, gain.dropped))
+        row = Gain(*where, name, name in simulation.controls, *numbers, gain.subsets, gain.dropped)
+        rows.append(row if row.control else _claims(simulation, table, row, sign))
     return rows
 
 
-def _differences(
-    simulation: Simulation, setting: Setting, table: Mapping[str, Floats], metric: str
-) -> list[MethodDifference]:
-    """Every method that is no control against each control and every later method."""
-    sign = -1.0 if metric in ERRORS else 1.0
-    real = [name for name in table if name != NONE and name not in simulation.controls]
-    pairs = [*((name, control) for name in real for control in table if control in simulation.controls)]
-    pairs += combinations(real, 2)
-    tests = [(pair, crossed_p(sign * table[pair[0]], sign * table[pair[1]])) for pair in pairs]
-    return [MethodDifference(setting, *pair, mean, p, math.nan) for pair, (mean, p) in tests]
+def _claims(simulation: Simulation, table: Mapping[str, Floats], gain: Gain, sign: float) -> Gain:
+    """The gain with p-values of being better than every control, and than every other method too."""
+    others = [name for name in table if name not in (NONE, gain.method)]
+    over = {name: _better(sign * table[gain.method], sign * table[name]) for name in others}
+    own = _one_way(gain.gain, gain.p)
+    controls = [over[name] for name in others if name in simulation.controls]
+    rivals = [over[name] for name in others if name not in simulation.controls]
+    # np.max is NaN where any of them is: what cannot be tested is not claimed.
+    teaching = float(np.max([own, *controls])) if controls else math.nan
+    leading = float(np.max([own, *controls, *rivals])) if rivals else math.nan
+    return dataclasses.replace(gain, teaching=teaching, leading=leading)
 
 
-def _corrected(
-    gains: Sequence[Gain], pairs: Sequence[MethodDifference]
-) -> tuple[list[Gain], list[MethodDifference]]:
-    """The same with p-values corrected over all of them; "none" has no p and does not count."""
-    adjusted = holm([*(gain.p for gain in gains), *(pair.p for pair in pairs)]).tolist()
-    return (
-        [dataclasses.replace(gain, adjusted=p) for gain, p in zip(gains, adjusted[: len(gains)], strict=True)],
-        [dataclasses.replace(pair, adjusted=p) for pair, p in zip(pairs, adjusted[len(gains) :], strict=True)],
-    )
+def _better(first: Floats, second: Floats) -> float:
+    return _one_way(*crossed_p(first, second))
+
+
+def _one_way(difference: float, p: float) -> float:
+    """The p-value of being better: the two-sided one where the difference points that way, else 1; NaN stays."""
+    return p if difference > 0 or math.isnan(p) else 1.0
+
+
+def _corrected(gains: Sequence[Gain]) -> tuple[list[Gain], int]:
+    """The same with p-values corrected over all claims, and how many these are; "none" makes none."""
+    claims = np.array([(gain.p, gain.teaching, gain.leading) for gain in gains], dtype=np.float64).reshape(-1, 3)
+    adjusted = holm(claims.ravel()).reshape(claims.shape).tolist()
+    controlled = {gain.setting for gain in gains if gain.control}
+    corrected = []
+    for gain, (p, teaching, leading) in zip(gains, adjusted, strict=True):
+        own = teaching if gain.control or gain.setting in controlled else _one_way(gain.gain, p)
+        corrected.append(dataclasses.replace(gain, adjusted=p, teaching=own, leading=leading))
+    return corrected, int((~np.isnan(claims)).sum())
 
 
 def _ends(score: Crossed, metric: str) -> tuple[float, float, float]:

@@ -1,13 +1,13 @@
 """Intervals of a mean and of a mean difference.
 
 The interval is the studentised bootstrap's (Efron's bootstrap-t): each resample's mean is divided by its own standard
-error, so that the interval takes the skew of the values into account, and their small number. Metrics of explanations are
-often skewed: percentile intervals, bias-corrected or not, then hold the truth in 77 % to 87 % of the cases at 20 values.
-Bootstrap-t alone holds it in 92 % at 20 lognormal values, because a sample of a skewed distribution tends to look less
-skewed than it is; so the share left outside is divided by 1 + 2 |skewness| / sqrt(n), the order of the error that skew
-makes. Simulated, 95 % intervals then hold the truth in 93 % to 97 % of the cases from 10 normal, exponential or 20
-lognormal values on. The mean of values that are 0 or 1 is a share, whose interval is Jeffreys' (Brown, Cai and DasGupta
-2001).
+error, so that the interval takes the skew of the values into account, and their small number. Metrics of explanations
+are often skewed: percentile intervals, bias-corrected or not, then hold the truth in 77 % to 87 % of the cases at 20
+values. Bootstrap-t alone holds it in 92 % at 20 lognormal values, because a sample of a skewed distribution tends to
+look less skewed than it is; so the share left outside is divided by 1 + 2 |skewness| / sqrt(n), the order of the error
+that skew makes. Simulated, 95 % intervals then hold the truth in 93 % to 97 % of the cases from 10 normal, exponential
+or 20 lognormal values on. The mean of values that are 0 or 1 is a share, whose interval is Jeffreys' (Brown, Cai and
+DasGupta 2001).
 
     >>> result = interval([0.1, 0.4, 0.2, 0.9, 0.3, 0.2, 0.5, 0.4, 0.6, 0.4, float("nan")])
     >>> result.mean, result.n, result.dropped

@@ -9,8 +9,8 @@
     (('random',), ())
 
 Every two explainers are compared on the examples on which both are defined, by a test of the mean difference
-(``didact.stats.means``); p-values are corrected over all pairs, and by ``compare_all`` over the pairs of all metrics of a
-report.
+(``didact.stats.means``); p-values are corrected over all pairs, and by ``compare_all`` over the pairs of all metrics of
+a report.
 """
 
 from __future__ import annotations

@@ -18,10 +18,10 @@ bootstrap gives the form of the distribution only. Its width is that of the anal
 
     V = (spread of rows + spread of columns - chance within cells) / (subsets x items),
 
-and its tails are those of Student's t with Satterthwaite's degrees of freedom; p-values come from this t. Simulated with
-200 items and many mixes of row, column and cell effects, intervals of 95 % held the truth in 92 % to 98 % of the cases
-from three subsets on (plain percentiles: 74 % to 100 %; with five subsets 84 % to 100 %). Two subsets held it in 86 %
-only, so there is neither interval nor p below three.
+and its tails are those of Student's t with Satterthwaite's degrees of freedom; p-values come from this t. Simulated
+with 200 items and many mixes of row, column and cell effects, intervals of 95 % held the truth in 92 % to 98 % of the
+cases from three subsets on (plain percentiles: 74 % to 100 %; with five subsets 84 % to 100 %). Two subsets held it in
+86 % only, so there is neither interval nor p below three.
 
 For a correlation or a root mean square, which are no means over items, ``pearson_values`` and ``rmse_values`` give
 matrices whose row means are those statistics, and which behave like them when items are resampled.
@@ -317,14 +317,12 @@ def _deviations(values: Floats, rows: NDArray[np.float32], columns: NDArray[np.f
 
 
 def _two_sided(values: Floats) -> float:
-    """p of a mean of zero by Student's t; never below what the signs of all items alone could show."""
+    """The p-value of a mean of zero by Student's t; never below what the signs of all items alone could show."""
     error, freedom = _precision(values)
     mean = float(values.mean())
     if not error:
-        smallest = 1.0 if mean == 0 else 0.0
-    else:
-        smallest = 2 * float(stdtr(freedom, -abs(mean) / error))
-    return min(1.0, max(smallest, 2.0 ** (1 - values.shape[1])))
+        return 1.0 if mean == 0 else 2.0 ** (1 - values.shape[1])
+    return max(2 * float(stdtr(freedom, -abs(mean) / error)), 2.0 ** (1 - values.shape[1]))
 
 
 def _drawn_means(values: Floats, rows: NDArray[np.float32], columns: NDArray[np.float32]) -> Floats:

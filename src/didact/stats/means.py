@@ -1,7 +1,7 @@
 """Which mean differences are not zero, tested together: the studentised bootstrap with one error rate for all tests.
 
-Tables show means, so it is the mean of the differences that is tested. A signed-rank test would answer another question:
-it rejects differences whose mean is zero but which are skewed.
+Tables show means, so it is the mean of the differences that is tested. A signed-rank test would answer another
+question: it rejects differences whose mean is zero but which are skewed.
 
     >>> import numpy as np
     >>> noise = np.random.default_rng(0).normal(size=(3, 40))
@@ -11,11 +11,12 @@ it rejects differences whose mean is zero but which are skewed.
 
 The texts are resampled, the same ones for all tests, and each mean difference is divided by its own standard error. The
 largest of these statistics over all tests is what chance reaches (Westfall and Young 1993, step-down max-T): at most
-``alpha`` of all reports then declare any difference that is none, however many tests there are, and tests that depend on
-each other, as pairs of explainers on the same texts do, cost little.
+``alpha`` of all reports then declare any difference that is none, however many tests there are, and tests that depend
+on each other, as pairs of explainers on the same texts do, cost little.
 
-No test of so few texts can be sure. When ``n`` differences all have one sign, the exact test of signs has p = 2^(1 - n);
-with ``k`` tests that must be at most ``alpha / k``. Below this number of texts nothing is tested, and there is no verdict.
+No test of so few texts can be sure. When ``n`` differences all have one sign, the exact test of signs has p =
+2^(1 - n); with ``k`` tests that must be at most ``alpha / k``. Below this number of texts nothing is tested, and there
+is no verdict.
 """
 
 from __future__ import annotations
@@ -67,9 +68,7 @@ class MeanTests:
         return int((self.n > 0).sum())
 
 
-def mean_tests(
-    rows: ArrayLike, *, alpha: float = 0.05, resamples: int = RESAMPLES, seed: int = 0
-) -> MeanTests:
+def mean_tests(rows: ArrayLike, *, alpha: float = 0.05, resamples: int = RESAMPLES, seed: int = 0) -> MeanTests:
     """Test the mean of every row of differences (tests, texts) against zero, with one error rate for all rows.
 
     Args:
@@ -143,4 +142,3 @@ def _resampled(spread: NDArray[np.float32], resamples: int, seed: int) -> Iterat
         drawn = np.abs(mean) * np.sqrt(np.maximum(size - 1, 1) / np.where(flat, 1, variance))
         drawn[flat] = np.where(np.abs(mean[flat]) <= 1e-6, 0, np.inf)
         yield drawn
-

@@ -4,8 +4,8 @@
     28
 
 From the mean and the standard deviation of the differences seen so far, the size at which a paired test of the mean at
-level ``alpha`` finds such a difference with probability ``power``. The number is as rough as the pilot: a mean difference
-that is half as large needs four times the examples.
+level ``alpha`` finds such a difference with probability ``power``. The number is as rough as the pilot: a mean
+difference that is half as large needs four times the examples.
 
     >>> fewest_texts(1), fewest_texts(100)  # alone, and among 100 tests of which none may be wrong
     (6, 12)

@@ -26,7 +26,7 @@ def write(path: Path, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -
     """Write the file; whoever reads sees the old one or the new one, also if this process is killed."""
     plain = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
     head = {_STATE: json.dumps(state, sort_keys=True), checksums.MARK: checksums.BLANK}
-    disk.write_bytes(path, checksums.seal(save(plain, head)))
+    disk.write_bytes(path, checksums.seal(_in_order(save(plain, head))))
 
 
 def read(path: Path, cure: str, *, sealed: bool = True) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -47,6 +47,16 @@ def read(path: Path, cure: str, *, sealed: bool = True) -> tuple[dict[str, Tenso
         return load(data), json.loads(_metadata(data).get(_STATE, "{}"))
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as problem:
         raise FormatError(f"{path} cannot be read as safetensors ({problem!s:.120}); {cure}") from None
+
+
+def _in_order(data: bytes) -> bytes:
+    """The same file with the texts in its head in the order of their names: the library writes them in any order."""
+    end = 8 + int.from_bytes(data[:8], "little")
+    head = json.loads(data[8:end])
+    head["__metadata__"] = dict(sorted(head["__metadata__"].items()))
+    text = json.dumps(head, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + data[end:]
 
 
 def _metadata(data: bytes) -> dict[str, str]:

@@ -66,6 +66,8 @@ class Fidelity:
         close: rank correlations with the reference and IoU of the top 30 %, with intervals.
         kept: faithfulness of both.
         gained: stability of both.
+        absolute: whether faithfulness and stability are beside the absolute scores of the reference, whose order was
+            learned.
         own_seconds: per text; the explained model's prediction is known to both.
         reference_seconds: per text; None where it was not measured.
         training_seconds: labels and training together; None where unknown.
@@ -76,6 +78,7 @@ class Fidelity:
     close: dict[str, Interval]
     kept: tuple[Row, ...]
     gained: tuple[Row, ...]
+    absolute: bool
     own_seconds: float | None
     reference_seconds: float | None
     training_seconds: float | None
@@ -106,11 +109,12 @@ class Fidelity:
 
     def markdown(self) -> str:
         """The report as Markdown."""
-        lines = [f"Measured on {self.texts} texts that had no part in training; the reference is {self.reference}.", ""]
+        beside = f"{self.reference} by the size of its scores" if self.absolute else self.reference
+        lines = [f"Measured on {self.texts} texts that had no part in training; the reference is {beside}.", ""]
         lines += ["| close to the reference | mean | 95 % interval |", "|---|--:|--:|"]
         lines += [f"| {name} | {one.mean:.3f} | {_ends(one)} |" for name, one in self.close.items()]
         for title, rows in (("faithfulness kept", self.kept), ("stability gained", self.gained)):
-            lines += ["", f"| {title} | learned | reference | ratio | p |", "|---|--:|--:|--:|--:|"]
+            lines += ["", f"| {title} | learned | reference | ratio | n | p |", "|---|--:|--:|--:|--:|--:|"]
             lines += [_line(row) for row in rows]
         return "\n".join([*lines, "", *self._cost()]) + "\n"
 
@@ -165,6 +169,7 @@ def fidelity(
         },
         kept=tuple(rows[: len(KEPT)]),
         gained=tuple(rows[len(KEPT) :]),
+        absolute=explainer.signal.absolute,
         own_seconds=_mean_seconds(own),
         reference_seconds=_mean_seconds(explained),
         training_seconds=training_seconds,
@@ -198,7 +203,7 @@ def _mean_seconds(explained: Sequence[Explanation]) -> float | None:
 def _line(row: Row) -> str:
     mark = "*" if row.p < ALPHA else ""
     p = f"{row.p:.3g}" if math.isfinite(row.p) else "not enough texts"
-    return f"| {row.name} | {row.own:.3f} | {row.reference:.3f} | {row.ratio:.2f}{mark} | {p} |"
+    return f"| {row.name} | {row.own:.3f} | {row.reference:.3f} | {row.ratio:.2f}{mark} | {row.n:,} | {p} |"
 
 
 def _ends(one: Interval) -> str:

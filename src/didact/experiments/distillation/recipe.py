@@ -26,7 +26,7 @@ SIGNALS: Mapping[str, tuple[str, Options]] = {
 
 
 @dataclass(frozen=True)
-class SplitTable:
+class StudyData:
     """``[data]``: a source, or several, for every split."""
 
     train: Options | Sequence[Options]
@@ -127,7 +127,7 @@ class DistillationRecipe(TomlRecipe):
         lacking = [name for name in ("model", "data", "references") if name not in data]
         if lacking:
             raise FormatError(f"{where}: {', '.join(lacking)} must be given")
-        check_table(SplitTable, data["data"], f"{where}, [data]", needed=SPLITS)
+        check_table(StudyData, data["data"], f"{where}, [data]", needed=SPLITS)
         data = super().parsed(data, where)
         data["data"] = {split: [one] if isinstance(one, dict) else one for split, one in data["data"].items()}
         return data

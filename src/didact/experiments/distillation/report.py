@@ -24,9 +24,9 @@ COLUMNS = {
 }
 NOTE = (
     "learned / reference = ratio, means over the test texts on which both are defined; (n): how many these are, where "
-    "some are left out; *: the means differ (studentised bootstrap, corrected over all metrics and networks). A network "
-    "that learned the order of absolute weights stands beside these, and beside the weights as given. Random scores are "
-    "the chance level."
+    "some are left out; *: the means differ (studentised bootstrap, corrected over all metrics and networks). A "
+    "network that learned the order of absolute weights stands beside these, and beside the weights as given. Random "
+    "scores are the chance level."
 )
 OF_LABELS = ("log_odds_positive", "agreement_labelled", "iou_lexical_labels", "iou_semantic_labels")
 """Measured by the labels of words, which networks that rank do not give."""

@@ -100,5 +100,8 @@ def check_entries(types: Mapping[str, object], given: Mapping[str, object], wher
 
 
 def entry_types(kind: type) -> dict[str, object]:
-    """Fields of a dataclass -> their types, with bounds."""
-    return get_type_hints(kind, include_extras=True)
+    """Fields of a dataclass -> their types, with bounds; anything where a type's name cannot be found."""
+    try:
+        return get_type_hints(kind, include_extras=True)
+    except NameError:
+        return {item.name: object for item in dataclasses.fields(kind)}

@@ -4,8 +4,8 @@ The values of one explainer on one example are averaged over its seeds first, so
 paired. Everything works on whole columns; there is no Python object per record.
 
 What is tested is every two explainers on every metric that judges quality, and every explainer against its own shuffled
-scores: all with one error rate, so that at most 5 % of all reports claim any difference that is none. Costs are shown and
-not tested; times have no interval either, since texts that are explained together share one measurement.
+scores: all with one error rate, so that at most 5 % of all reports claim any difference that is none. Costs are shown
+and not tested; times have no interval either, since texts that are explained together share one measurement.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ class Column:
         return () if self.tests is None else self.tests.beats(label)
 
     def p(self, first: str, second: str) -> float:
-        """p of two explainers, corrected over the whole report; NaN where they were not tested."""
+        """Their p-value, corrected over the whole report; NaN where they were not tested."""
         if self.tests is None:
             return float("nan")
         names = self.tests.names

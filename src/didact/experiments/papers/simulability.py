@@ -318,8 +318,8 @@ def _measured_with(printed: PruthiTable, runs: Sequence[SimulabilityFindings]) -
             for run in runs
         )
         return (
-            f"Here ({what}): score, in brackets the gain over none with its 95 % interval; * significant (Holm over all "
-            "comparisons of the run). Models, texts and students are not the paper's: compare rows, not numbers."
+            f"Here ({what}): score, in brackets the gain over none with its 95 % interval; * significant (Holm over "
+            "all comparisons of the run). Models, texts and students are not the paper's: compare rows, not numbers."
         )
     if printed.recipe:
         name = printed.recipe

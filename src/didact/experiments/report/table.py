@@ -303,9 +303,9 @@ def _csv_value(value: object) -> object:
 
 def _csv_text(text: str) -> str:
     """A cell that no spreadsheet takes for a formula: an apostrophe stands before a text that begins as one does."""
-    shown = printable(text)
+    shown = printable(text).replace("\r", "␍")
     number = re.fullmatch(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?", shown) is not None
-    return f"'{shown}" if shown.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) and not number else shown
+    return f"'{shown}" if shown.startswith(("=", "+", "-", "@", "\t", "\n")) and not number else shown
 
 
 def _terminal_cell(given: TableCell | str | None, has_marks: bool) -> Text:

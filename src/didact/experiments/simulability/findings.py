@@ -176,35 +176,35 @@ class SimulabilityFindings:
             return []
         if not verdict.enough:
             return [
-                f"Not enough students or test texts for a verdict: with {verdict.tests:,} comparisons at least "
+                f"Not enough students or test texts for a verdict: with {verdict.tests:,} claims to test at least "
                 f"{FEWEST_SUBSETS} students of a kind and {verdict.fewest} test texts are needed."
             ]
-        taught = {setting: [one.method for one in verdict.teaching(setting)] for setting in verdict.settings}
-        helping = list(dict.fromkeys(name for names in taught.values() for name in names))
+        leading: dict[str, int] = {}
+        helping: dict[str, int] = {}
+        for one in verdict.gains:
+            if one.leads:
+                leading[one.method] = leading.get(one.method, 0) + 1
+            if one.teaches:
+                helping[one.method] = helping.get(one.method, 0) + 1
         where = f"of {many} {plural(many, 'setting', 'settings')}"
+        if leading:
+            names = listed([f"{name} teaches best in {count}" for name, count in leading.items()])
+            return [
+                f"{names} {where}: significantly better there than none, every control and every other explanation."
+            ]
         if not helping:
             return ["No explanation is shown to teach better than none and than the controls."]
-        first = [name for name in helping if not any(self._better(other, name) for other in helping)]
-        count = sum(any(name in names for name in first) for names in taught.values())
-        others = [name for name in self._real if name not in first]
-        if len(first) == 1 and all(self._better(first[0], other) for other in others):
-            against = ", significantly better than every other explanation" if others else ""
-            return [f"{first[0]} teaches best{against}; it helps in {count} {where}."]
-        return [
-            f"{listed(first)} {plural(first, 'helps', 'help')} significantly in {count} {where}; no explanation is "
-            "significantly better than all others."
-        ]
+        rest = "." if len(self._real) == 1 else "; none is significantly better than all others."
+        if len(helping) == 1:
+            (name, count), *_ = helping.items()
+            return [f"{name} helps significantly in {count} {where}{rest}"]
+        names = listed([f"{name} ({count})" for name, count in sorted(helping.items(), key=lambda item: -item[1])])
+        return [f"{names} help significantly (in brackets: in how many {where}){rest}"]
 
     @property
     def _real(self) -> list[str]:
         """Methods that are no controls."""
         return [name for name in self.simulation.methods if name not in self.simulation.controls]
-
-    def _better(self, first: str, second: str) -> bool:
-        """Whether one is significantly better in more settings than the other."""
-        verdict = self.verdict
-        wins = (verdict.beats(s, first, second) - verdict.beats(s, second, first) for s in verdict.settings)
-        return sum(wins) > 0
 
     def _gains(self) -> list[str]:
         if not self.verdict.enough:
@@ -212,8 +212,8 @@ class SimulabilityFindings:
         sentences = []
         for setting in self.verdict.settings:
             rows = [one for one in self.verdict.of(setting) if one.method != NONE and not one.control]
-            helping = self.verdict.teaching(setting)
-            doubtful = [one.method for one in rows if one.helps and one not in helping]
+            helping = sorted((one for one in rows if one.teaches), key=lambda one: -one.gain)
+            doubtful = [one.method for one in rows if one.helps and not one.teaches]
             if helping:
                 names = listed([f"{one.method} ({self.points(one)})" for one in helping])
                 sentences.append(f"{setting_label(setting)}: {names} {plural(helping, 'helps', 'help')} significantly.")
@@ -221,8 +221,8 @@ class SimulabilityFindings:
                 sentences.append(f"{setting_label(setting)}: no explanation helps significantly.")
             if doubtful:
                 sentences.append(
-                    f"{setting_label(setting)}: {listed(doubtful)} {plural(doubtful, 'gains', 'gain')} over none, but not "
-                    "significantly more than every control."
+                    f"{setting_label(setting)}: {listed(doubtful)} {plural(doubtful, 'gains', 'gain')} over none, but "
+                    "not significantly more than every control."
                 )
         return sentences
 

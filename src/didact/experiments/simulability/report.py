@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from didact.experiments.report.page import Page, Section, heading, paragraph, sc
 from didact.experiments.report.page import bullets as html_bullets
 from didact.experiments.report.table import ReportTable, as_markdown
 from didact.experiments.simulability.findings import NoiseCurve, SimulabilityFindings, setting_label
-from didact.render.markup import markdown_text as text
+from didact.render.markup import markdown_text
 from didact.render.style import stylesheet
 from didact.simulation.gains import Gain
 from didact.simulation.simulability import NONE, Setting
@@ -28,11 +29,11 @@ HEADS = ("method", "score", "gain", "95 % interval", "p (Holm)", "of the room le
 NOTES = (
     "A gain is the mean difference from students trained without explanations, on the same training texts, seed and "
     "test texts; its 95 % interval, of this gain alone, resamples subsets of training texts and test texts in pairs. "
-    "p-values are corrected by Holm over all comparisons of this report: every explanation and control with none, every "
-    "explanation with each control and with each other, in all settings. At most 5 % of such reports claim any difference "
-    "that is none.",
-    "An explanation helps when it is significantly better than none and than every control. One teaches best only when it "
-    "is significantly better than every other. The average rank is a description, and is not tested.",
+    "p-values are corrected by Holm over all claims of this report: that an explanation or control differs from none, "
+    "that an explanation helps, and that it teaches best, in all settings. At most 5 % of such reports claim anything "
+    "that is not so.",
+    "An explanation helps when it is significantly better than none and than every control; it teaches best when it is "
+    "also significantly better than every other. The average rank is a description, and is not tested.",
     "Controls explain nothing: random words, words whose place codes the label (trivial), the hint of another text "
     "with the same label (label_leak), and the hint at other places (shuffled_positions).",
     "The teacher's predictions are imitated, not gold labels, unless people are the teacher; test texts come without "
@@ -54,11 +55,11 @@ def write(findings: SimulabilityFindings, formats: Sequence[str] = ("md", "json"
 
 def markdown(findings: SimulabilityFindings) -> str:
     """The whole report as Markdown."""
-    parts = [f"# {text(findings.name)}: {TOPIC}", text(_lead(findings)), bullets(map(text, findings.sentences))]
+    parts = [f"# {_text(findings.name)}: {TOPIC}", _text(_lead(findings)), bullets(map(_text, findings.sentences))]
     for title, table in (*_gain_tables(findings), *_tables(findings)):
-        parts += [f"## {text(title)}", as_markdown(table)]
-    made = bullets(text(f"{name}: {value}") for name, value in _made(findings))
-    return document([*parts, "## Keep in mind", bullets(map(text, NOTES)), "## How it was made", made])
+        parts += [f"## {_text(title)}", as_markdown(table, _text)]
+    made = bullets(_text(f"{name}: {value}") for name, value in _made(findings))
+    return document([*parts, "## Keep in mind", bullets(map(_text, NOTES)), "## How it was made", made])
 
 
 def as_json(findings: SimulabilityFindings) -> str:
@@ -313,3 +314,8 @@ def _curve(curve: NoiseCurve) -> dict[str, object]:
 
 def _settings(parameters: object) -> str:
     return settings(parameters) if isinstance(parameters, Mapping) else ""
+
+
+def _text(text: str) -> str:
+    """The text as Markdown shows it; an underscore inside of a word marks nothing, and names stay readable."""
+    return re.sub(r"(?<=\w)\\_(?=\w)", "_", markdown_text(text))

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 def show(findings: SimulabilityFindings, console: Console) -> None:
     """Print the sentences and a table per setting."""
     tables = ((setting_label(setting), _table(findings, setting)) for setting in findings.verdict.settings)
-    print_report(console, findings.sentences, tables, ["*: significant gain over none (Holm, all settings)   dim: controls"])
+    print_report(
+        console, findings.sentences, tables, ["*: significant gain over none (Holm, all settings)   dim: controls"]
+    )
 
 
 def _table(findings: SimulabilityFindings, setting: Setting) -> ReportTable:

@@ -125,8 +125,8 @@ def _sentences(column: Column, verdict: MetricVerdict) -> Iterator[str]:
         yield f"On {name}, {scored} {verb} significantly better than {ahead}: this metric can be gamed here."
     if unclear:
         yield (
-            f"On {name}, {ahead} is not significantly better than {_scored(column, unclear)}: it is not shown that this "
-            f"metric tells explanations from chance ({verdict.texts:,} texts)."
+            f"On {name}, {ahead} is not significantly better than {_scored(column, unclear)}: it is not shown that "
+            f"this metric tells explanations from chance ({verdict.texts:,} texts)."
         )
     if verdict.weak and not verdict.unbeaten:
         everyone = len(verdict.weak) == len(verdict.real)

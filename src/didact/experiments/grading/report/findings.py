@@ -92,7 +92,9 @@ class GradingFindings:
 
     def _better(self, label: str, other: str) -> bool:
         """Whether one is significantly better on more sound metrics than the other."""
-        net = sum((other in column.beats(label)) - (label in column.beats(other)) for column in self._both(label, other))
+        net = sum(
+            (other in column.beats(label)) - (label in column.beats(other)) for column in self._both(label, other)
+        )
         return net > 0
 
     def _both(self, label: str, other: str) -> list[Column]:

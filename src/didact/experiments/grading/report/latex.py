@@ -30,6 +30,6 @@ def _caption(findings: GradingFindings, family: str) -> str:
     return (
         f"{escape(family.capitalize())} on {place} ({len(findings.run.measured.examples)} texts): mean over texts "
         "with its 95\\,\\% interval. Bold: the best mean, where it is significantly before another; $\\approx$: not "
-        "distinguishable from the best (studentised bootstrap, max-T over the whole report, 5\\,\\%). Controls below the "
-        "line."
+        "distinguishable from the best (studentised bootstrap, max-T over the whole report, 5\\,\\%). Controls below "
+        "the line."
     )

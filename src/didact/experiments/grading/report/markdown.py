@@ -15,8 +15,9 @@ from didact.render.markup import markdown_text as text
 from didact.render.pieces import name
 
 LEGEND = (
-    "Mean over texts with its 95 % interval. ↑ higher is better, ↓ lower is better. **Bold**: the best mean, where it is "
-    "significantly before another; ≈: not distinguishable from the best. Controls, which cannot win, stand below the line."
+    "Mean over texts with its 95 % interval. ↑ higher is better, ↓ lower is better. **Bold**: the best mean, where it "
+    "is significantly before another; ≈: not distinguishable from the best. Controls, which cannot win, stand below "
+    "the line."
 )
 
 

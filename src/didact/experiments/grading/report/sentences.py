@@ -17,9 +17,9 @@ FEW = 30
 
 TESTS = (
     "Explainers are compared in pairs on the same texts, and with their own scores shuffled, by a test of the mean "
-    "difference (studentised bootstrap). p-values are corrected over all {tests:,} comparisons of this report (step-down "
-    "max-T), so that at most 5 % of such reports claim any difference that is none; with so many, a verdict needs at least "
-    "{fewest} texts. That a difference is not significant does not show that there is none."
+    "difference (studentised bootstrap). p-values are corrected over all {tests:,} comparisons of this report "
+    "(step-down max-T), so that at most 5 % of such reports claim any difference that is none; with so many, a verdict "
+    "needs at least {fewest} texts. That a difference is not significant does not show that there is none."
 )
 """What was tested, and how."""
 
