@@ -79,6 +79,7 @@ TEMPLATES: tuple[str, ...] = (
 )
 """Command lines; words in capitals stand for values."""
 
+NAMES = sorted({template.split()[0] for template in TEMPLATES if template[:1].islower()})
 PLACES = ("in-the-way", "in-the-way/under", "folder", "a" * 300)
 QUICK = ("occlusion", "gradient_x_input", "random", "attention", "gradient_norm", "trivial")
 
@@ -92,9 +93,8 @@ def commands(rng: Random, workshop: Workshop) -> Attempt:
         return _process(rng, arguments, workshop)
     given = rng.choice((None, "", "a warm film\n", "bad \udcff line\n", "\x00\n", "a\n" * 5))
     call = _Captured(arguments, given, workshop)
-    return Attempt(
-        f"in process: {arguments[0] if arguments else '(none)'!s:.12}", show("didact", *arguments, stdin=given), call
-    )
+    known = [word for word in arguments[:1] if word in NAMES]
+    return Attempt(f"in process: {(known or ['other'])[0]}", show("didact", *arguments, stdin=given), call)
 
 
 def _filled(rng: Random, word: str) -> str:

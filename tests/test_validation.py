@@ -185,5 +185,5 @@ def test_numbers_of_numpy_are_written_and_other_objects_refused() -> None:
         "b": 0.5,
         "c": True,
     }
-    with pytest.raises(FormatError, match="cannot be written as JSON .*there is a memoryview"):
+    with pytest.raises(FormatError, match=r"cannot be written as JSON .*there is a memoryview"):
         dump_json([memoryview(b"x")])
