@@ -128,7 +128,7 @@ def _work(connection: Connection, seed: int, limit: float, log: str) -> None:
     from fuzz.kinds import KINDS
     from fuzz.workshop import Workshop
 
-    workshop = Workshop()
+    workshop = Workshop(limit=limit)
     with Path(log).open("w", encoding="utf-8") as file:
         faulthandler.enable(file)
         while (case := connection.recv()) is not None:

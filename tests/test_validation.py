@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from didact.errors import FormatError, InputError
@@ -176,3 +177,13 @@ def test_half_of_a_surrogate_pair_is_refused_where_an_example_is_made(make: Call
 def test_whole_surrogate_pairs_and_all_scripts_are_fine() -> None:
     for text in ("👍 fine", "很好看", "a\x00b", "\ufffe"):
         assert Example.of(text).fingerprint
+
+
+def test_numbers_of_numpy_are_written_and_other_objects_refused() -> None:
+    assert parse_json(dump_json({"a": np.int64(3), "b": np.float32(0.5), "c": np.bool_(True)})) == {
+        "a": 3,
+        "b": 0.5,
+        "c": True,
+    }
+    with pytest.raises(FormatError, match=r"cannot be written as JSON .*there is a memoryview"):
+        dump_json([memoryview(b"x")])
