@@ -5,6 +5,7 @@ import json
 import tracemalloc
 import zlib
 from pathlib import Path
+from typing import Any
 
 import pyarrow
 import pyarrow.feather
@@ -148,3 +149,9 @@ def test_a_table_in_which_several_columns_may_hold_the_text_is_not_guessed_at(tm
 def test_rows_of_a_list_may_have_any_keys() -> None:
     with pytest.raises(FormatError, match="field 'text' is missing; found 1, b"):
         load_data([{1: "a", "b": "c"}])
+
+
+@pytest.mark.parametrize("given", [{"split": 3}, {"split": ["train"]}, {"fields": "text"}, {"fields": [("a",)]}])
+def test_arguments_of_another_kind_are_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError, match="must be"):
+        load_data(["a text"], **given)
