@@ -29,7 +29,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own options."""
     shared.add_input(parser)
     shared.add_model(parser)
-    shared.add_trust(parser)
     shared.add_method(parser)
     parser.add_argument("--methods", metavar="A,B,...", help="default: every method that the model and the text allow")
     shared.add_on_error(parser)

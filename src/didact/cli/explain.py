@@ -32,7 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own options."""
     shared.add_input(parser)
     shared.add_model(parser)
-    shared.add_trust(parser)
     shared.add_method(parser)
     parser.add_argument("--method", metavar="NAME", help="see 'didact list methods' (default: integrated_gradients)")
     parser.add_argument(
