@@ -17,7 +17,7 @@ from typing import Literal, cast
 import numpy as np
 
 from didact.errors import FormatError
-from didact.stats.bootstrap import interval
+from didact.stats.bootstrap import FEWEST, interval
 from didact.stats.correlation import spearman
 from didact.trained.metadata import ExplainerMetadata
 from didact.trained.signals.base import Signal
@@ -76,8 +76,8 @@ class HeldOutAgreement:
     @property
     def verdict(self) -> Verdict:
         """Whether the interval lies above chance; "unknown" with too few texts for an interval."""
-        if math.isnan(self.learned.low):
-            return "unknown"
+        if math.isnan(self.learned.low):  # too few texts, or values with hardly any spread
+            return "chance" if self.learned.n >= FEWEST and self.learned.mean <= CHANCE else "unknown"
         return "follows" if self.learned.low > CHANCE else "chance"
 
     def sentence(self, reference: str) -> str:
