@@ -164,7 +164,7 @@ def _streams(given: str | None) -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
         stdin = io.TextIOWrapper(io.BytesIO(given.encode("utf-8", "surrogateescape")), encoding="utf-8")
     wrapped = [io.TextIOWrapper(stream, encoding="utf-8", errors=how, write_through=True)
                for stream, how in ((out, "strict"), (error, "backslashreplace"))]  # fmt: skip
-    sys.stdin, sys.stdout, sys.stderr = stdin, *wrapped  # type: ignore[assignment]
+    sys.stdin, sys.stdout, sys.stderr = stdin, *wrapped
     try:
         yield out, error
     finally:
