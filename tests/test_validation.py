@@ -5,6 +5,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -221,3 +222,10 @@ def test_parts_of_another_kind_are_refused(plain: dict[str, Any], name: str, val
 def test_labels_that_no_file_can_hold_are_refused(labels: Any) -> None:
     with pytest.raises(DidactError):
         Prediction(labels, (0.1, 0.2), (0.5, 0.5))
+
+
+def test_the_label_of_an_example_is_an_answer() -> None:
+    assert json.dumps(Example("a", label=np.int64(3)).to_dict()["label"]) == "3"  # type: ignore[arg-type]
+    for wrong in (Decimal(1), object(), {"a": 1}, b"a"):
+        with pytest.raises(InputError, match="a name, a number or a span"):
+            Example("a", label=wrong)  # type: ignore[arg-type]

@@ -210,6 +210,9 @@ class Example:
         annotators: Sequence[Sequence[Region]] = (),
     ) -> None:
         taken = (*fields, *(one for one in given if one is not None))
+        label = label.item() if isinstance(label, np.generic) else label
+        if label is not None and not isinstance(label, (str, int, float, Span, tuple)):
+            raise InputError(f"the label of an example is a name, a number or a span, got {shown(label)}")
         values = {
             "fields": taken,
             "label": label,
