@@ -16,7 +16,8 @@ PROPERTY = settings(
     max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
-LABEL = TEXT.filter(lambda text: bool(text.strip()) and text.isprintable())
+SHOWN = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=10)
+LABEL = st.builds("{} {}".format, SHOWN, SHOWN) | SHOWN
 PLAIN = st.booleans() | st.integers(-(10**12), 10**12) | st.floats(allow_nan=False) | TEXT
 VALUE = st.recursive(
     PLAIN, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3), max_leaves=6
