@@ -44,8 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--fallback",
         metavar="NAME",
-        help="method for texts above the threshold of expected disagreement; --set then sets it. The estimate is for "
-        "texts like those of the training: it does not notice other kinds of text",
+        help="method for texts above the threshold of expected disagreement; --set then sets it. The estimate holds "
+        "for texts like those of the training alone; do not rely on it for other kinds of text",
     )
     group.add_argument(
         "--disagreement-above",

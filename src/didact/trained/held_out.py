@@ -17,7 +17,7 @@ from typing import Literal, cast
 import numpy as np
 
 from didact.errors import FormatError
-from didact.stats.bootstrap import interval
+from didact.stats.bootstrap import FEWEST, interval
 from didact.stats.correlation import spearman
 from didact.trained.metadata import ExplainerMetadata
 from didact.trained.signals.base import Signal
@@ -25,8 +25,6 @@ from didact.types import Explanation, Floats
 
 CHANCE = 0.0
 """Mean rank correlation of scores that say nothing about the reference's."""
-FEWEST = 8
-"""Held-out texts below which nothing is concluded."""
 
 Verdict = Literal["follows", "chance", "unknown"]
 
@@ -54,7 +52,8 @@ class RankCorrelation:
     left_out: int
 
     def __str__(self) -> str:
-        return f"{self.mean:.2f} [{self.low:.2f}, {self.high:.2f}]"
+        ends = "no interval" if math.isnan(self.low) else f"{self.low:.2f}, {self.high:.2f}"
+        return f"{self.mean:.2f} [{ends}]"
 
 
 @dataclass(frozen=True)
@@ -76,9 +75,9 @@ class HeldOutAgreement:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the interval lies above chance; "unknown" with too few texts."""
-        if self.learned.n < FEWEST or math.isnan(self.learned.low):
-            return "unknown"
+        """Whether the interval lies above chance; "unknown" with too few texts for an interval."""
+        if math.isnan(self.learned.low):  # too few texts, or values with hardly any spread
+            return "chance" if self.learned.n >= FEWEST and self.learned.mean <= CHANCE else "unknown"
         return "follows" if self.learned.low > CHANCE else "chance"
 
     def sentence(self, reference: str) -> str:
