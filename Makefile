@@ -18,7 +18,7 @@ TYPED      := $(wildcard src benchmarks fuzz scripts)
 WITH_CUDA  := import importlib.metadata as m, sys; sys.exit(not any(r.startswith(("nvidia", "cuda")) for r in m.requires("torch")))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format fuzz bench lock release clean
+.PHONY: help setup demo test coverage check format fuzz bench lock release clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ demo: setup  ## explain a few texts with the built-in model, into runs/demo
 
 test: setup  ## all tests; those on real data are skipped where DIDACT_SHARED (../shared) is absent
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+coverage: setup  ## all tests, and the share of the lines they run; fails below the bar in pyproject.toml
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --cov=didact --cov-report=term:skip-covered
 
 check: setup  ## linter, formatter and type checker; changes nothing
 	$(BIN)/ruff check $(SOURCES)
@@ -54,7 +57,7 @@ bench: $(VENV)/.peers  ## measure speed: planner, peers, cold start, grading, re
 lock:  ## pin all dependencies with hashes again; needs uv
 	$(PYTHON) scripts/lock.py
 
-release: setup  ## wheel and sdist in dist/, tried in a bare environment, with a bill of materials
+release: coverage  ## all of coverage, then wheel and sdist in dist/, tried in a bare environment, with a bill of materials
 	$(BIN)/python scripts/release.py --out dist
 	$(BIN)/python scripts/sbom.py --out dist/didact.cdx.json
 

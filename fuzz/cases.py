@@ -96,8 +96,8 @@ def judge(case: Case, make: Callable[[random.Random], Attempt], seed: int, limit
         attempt = make(case.rng(seed))
     except DidactError:  # a noun of the call was refused already
         return CaseResult(case.kind, case.number, "nouns", "refused", 0.0)
-    except Exception as problem:
-        return CaseResult(case.kind, case.number, "nouns", "escaped", 0.0, root_of(problem), plain(str(problem)))
+    except Exception as early:
+        return CaseResult(case.kind, case.number, "nouns", "escaped", 0.0, root_of(early), plain(str(early)))
     began = time.perf_counter()
     verdict: Verdict = "returned"
     problem: BaseException | None = None

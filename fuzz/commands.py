@@ -15,7 +15,7 @@ from typing import TextIO
 
 from didact.cli import main
 from didact.testing.tiny import TEXTS
-from fuzz.cases import LIMIT, Attempt, Hang, Wrong, plain, show
+from fuzz.cases import Attempt, Hang, Wrong, plain, show
 from fuzz.hostile import chance, hostile_text, json_value, text
 from fuzz.invariants import promise
 from fuzz.recipes import GRADING, SIMULABILITY, toml
@@ -79,6 +79,7 @@ TEMPLATES: tuple[str, ...] = (
 )
 """Command lines; words in capitals stand for values."""
 
+NAMES = sorted({template.split()[0] for template in TEMPLATES if template[:1].islower()})
 PLACES = ("in-the-way", "in-the-way/under", "folder", "a" * 300)
 QUICK = ("occlusion", "gradient_x_input", "random", "attention", "gradient_norm", "trivial")
 
@@ -92,9 +93,8 @@ def commands(rng: Random, workshop: Workshop) -> Attempt:
         return _process(rng, arguments, workshop)
     given = rng.choice((None, "", "a warm film\n", "bad \udcff line\n", "\x00\n", "a\n" * 5))
     call = _Captured(arguments, given, workshop)
-    return Attempt(
-        f"in process: {arguments[0] if arguments else '(none)'!s:.12}", show("didact", *arguments, stdin=given), call
-    )
+    known = [word for word in arguments[:1] if word in NAMES]
+    return Attempt(f"in process: {(known or ['other'])[0]}", show("didact", *arguments, stdin=given), call)
 
 
 def _filled(rng: Random, word: str) -> str:
@@ -164,7 +164,7 @@ def _streams(given: str | None) -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
         stdin = io.TextIOWrapper(io.BytesIO(given.encode("utf-8", "surrogateescape")), encoding="utf-8")
     wrapped = [io.TextIOWrapper(stream, encoding="utf-8", errors=how, write_through=True)
                for stream, how in ((out, "strict"), (error, "backslashreplace"))]  # fmt: skip
-    sys.stdin, sys.stdout, sys.stderr = stdin, *wrapped  # type: ignore[assignment]
+    sys.stdin, sys.stdout, sys.stderr = stdin, *wrapped
     try:
         yield out, error
     finally:
@@ -223,7 +223,7 @@ def _process(rng: Random, arguments: list[str], workshop: Workshop) -> Attempt:
 
     def call() -> None:
         with furnished(workshop) as (_, check):
-            code, out, error = run_process(arguments, streams)
+            code, out, error = run_process(arguments, streams, workshop.limit)
             check()
         judge_output(
             arguments, 0 if streams in ("no reader", "no stdout") and code in (120, 141, -13) else code, out, error
@@ -232,7 +232,7 @@ def _process(rng: Random, arguments: list[str], workshop: Workshop) -> Attempt:
     return Attempt(f"process, {streams}", show("didact", *arguments, streams=streams), call)
 
 
-def run_process(arguments: list[str], streams: str) -> tuple[int, bytes, bytes]:
+def run_process(arguments: list[str], streams: str, limit: float) -> tuple[int, bytes, bytes]:
     """Exit code and what was printed; ended where it takes too long."""
     command = [os.fsencode(sys.executable), b"-m", b"didact", *map(_encoded, arguments)]
     reading, writing = os.pipe()
@@ -251,11 +251,11 @@ def run_process(arguments: list[str], streams: str) -> tuple[int, bytes, bytes]:
     finally:
         os.close(writing)
     try:
-        out, error = process.communicate(b"a warm film\n" if streams != "no stdin" else None, timeout=LIMIT)
+        out, error = process.communicate(b"a warm film\n" if streams != "no stdin" else None, timeout=limit)
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()
-        raise Hang(f"a process: over {LIMIT:.0f} s") from None
+        raise Hang(f"a process: over {limit:.0f} s") from None
     return process.returncode, out or b"", error
 
 

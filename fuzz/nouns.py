@@ -269,6 +269,8 @@ def tables(rng: Random, workshop: Workshop) -> Attempt:
 
 
 def _record(rng: Random) -> Record:
-    names = [hostile_text(rng)[:40] for _ in range(7)]
     seed, value = rng.choice((0, -1, 2**62)), rng.choice((0.5, -1e300, 0.0))
-    return Record(names[0], names[1], seed, *names[2:6], value, "m", "d", "s", failure=names[6])
+    plain = Record("explainer", "method", seed, "", "metric", "", "example", value, "m", "d", "s")
+    names = ("explainer", "method", "null", "metric", "part", "example", "failure")
+    hostile: dict[str, Any] = {name: hostile_text(rng)[:40] for name in names}
+    return dataclasses.replace(plain, **hostile)

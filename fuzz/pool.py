@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import functools
 import multiprocessing
 import os
 import re
@@ -128,12 +129,13 @@ def _work(connection: Connection, seed: int, limit: float, log: str) -> None:
     from fuzz.kinds import KINDS
     from fuzz.workshop import Workshop
 
-    workshop = Workshop()
+    workshop = Workshop(limit=limit)
     with Path(log).open("w", encoding="utf-8") as file:
         faulthandler.enable(file)
         while (case := connection.recv()) is not None:
             faulthandler.dump_traceback_later(limit + GRACE, exit=True, file=file)
-            result = judge(case, lambda rng, kind=case.kind: KINDS[kind](rng, workshop), seed, limit)
+            make = functools.partial(KINDS[case.kind], workshop=workshop)
+            result = judge(case, make, seed, limit)
             faulthandler.cancel_dump_traceback_later()
             connection.send(result)
     workshop.close()

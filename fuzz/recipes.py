@@ -69,9 +69,7 @@ def recipes(rng: Random, workshop: Workshop) -> Attempt:
                 outside = [path for path in written if not path.startswith("a/b/")]
                 promise(not outside, f"written outside of its folder: {outside[:3]}")
 
-    return Attempt(
-        f"{depth} {plain.get('kind', 'grading')!s:.12}", show("recipe", content.decode("utf-8", "replace")), call
-    )
+    return Attempt(depth, show("recipe", content.decode("utf-8", "replace")), call)
 
 
 def _read(path: Path, depth: str) -> None:

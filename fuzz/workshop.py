@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fuzz.cases import LIMIT
+
 
 @dataclass
 class Workshop:
@@ -17,9 +19,11 @@ class Workshop:
 
     Attributes:
         root: of everything that cases write.
+        limit: seconds that a process may take which a case starts.
     """
 
     root: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="fuzz-")))
+    limit: float = LIMIT
     _made: int = 0
 
     def fresh(self) -> Path:

@@ -1,14 +1,16 @@
 """Plain data from outside: what is read is what was written, and everything else is refused by name."""
 
 import copy
+import dataclasses
 import json
 import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
-from didact.errors import FormatError, InputError
+from didact.errors import DidactError, FormatError, InputError
 from didact.types import Cost, Example, Explanation, Prediction, Span, Target, Units
 from didact.validation import dump_json, parse_json, shown
 
@@ -176,3 +178,46 @@ def test_half_of_a_surrogate_pair_is_refused_where_an_example_is_made(make: Call
 def test_whole_surrogate_pairs_and_all_scripts_are_fine() -> None:
     for text in ("👍 fine", "很好看", "a\x00b", "\ufffe"):
         assert Example.of(text).fingerprint
+
+
+def test_numbers_of_numpy_are_written_and_other_objects_refused() -> None:
+    assert parse_json(dump_json({"a": np.int64(3), "b": np.float32(0.5), "c": np.bool_(True)})) == {
+        "a": 3,
+        "b": 0.5,
+        "c": True,
+    }
+    with pytest.raises(FormatError, match=r"cannot be written as JSON .*there is a memoryview"):
+        dump_json([memoryview(b"x")])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("method", None),
+        ("method", "\ud800"),
+        ("units", "word"),
+        ("scores", True),
+        ("scores", ("1", "2")),
+        ("target", 1),
+        ("prediction", None),
+        ("parameters", "samples"),
+        ("parameters", {"\ud800": 1}),
+        ("signed", "yes"),
+        ("cost", "much"),
+        ("details", {"fit": "good"}),
+        ("model", {"name": "\udfff"}),
+        ("versions", 3),
+        ("errors", None),
+        ("warnings", "one"),
+        ("warnings", ("\ud83d\ude00",)),
+    ],
+)
+def test_parts_of_another_kind_are_refused(plain: dict[str, Any], name: str, value: object) -> None:
+    with pytest.raises(DidactError):
+        dataclasses.replace(Explanation.from_dict(plain), **{name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("labels", [("\ud800", "b"), (1, 2), ("a",)])
+def test_labels_that_no_file_can_hold_are_refused(labels: Any) -> None:
+    with pytest.raises(DidactError):
+        Prediction(labels, (0.1, 0.2), (0.5, 0.5))

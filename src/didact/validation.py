@@ -11,6 +11,8 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from didact.errors import FormatError, InputError
 
 DEEPEST = 100
@@ -45,14 +47,31 @@ def dump_json(value: object, *, indent: int | None = None) -> str:
     """Plain values as JSON that can be written and printed anywhere.
 
     Other scripts stay readable; halves of surrogate pairs, which no file takes, and control characters, which may act
-    on a terminal, are escaped.
+    on a terminal, are escaped. Numbers of numpy are written as the numbers they are.
+
+    Raises:
+        FormatError: there is a value that JSON does not have, or lists that are nested too deeply.
     """
-    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    try:
+        text = json.dumps(value, ensure_ascii=False, indent=indent, default=_number)
+    except (TypeError, ValueError, RecursionError) as problem:
+        raise FormatError(
+            f"this cannot be written as JSON ({problem}); give texts, numbers, lists and mappings"
+        ) from None
     return re.sub("[\x7f-\x9f\ud800-\udfff]", lambda match: f"\\u{ord(match.group()):04x}", text)
+
+
+def _number(value: object) -> object:
+    """A number of numpy as Python's own."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"there is a {type(value).__name__}")
 
 
 def check_unicode(text: str, what: str) -> None:
     """Refuse half of a surrogate pair, which no tokenizer, hash or file can take; its place is named."""
+    if not isinstance(text, str):
+        raise InputError(f"{what} must be text, got {shown(text)}")
     if text.isascii():
         return
     try:

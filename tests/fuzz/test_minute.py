@@ -24,7 +24,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
-    made = Workshop(tmp_path_factory.mktemp("fuzz"))
+    made = Workshop(tmp_path_factory.mktemp("fuzz"), LIMIT)
     yield made
     made.close()
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from didact.code_identity import digest_of, foreign_code
-from didact.errors import CapabilityError, ParameterError
+from didact.errors import CapabilityError, ModelError, ParameterError
 from didact.meter import count
 from didact.models import precision
 from didact.models.attention_gradients import attention_maps, maps_times_gradient
@@ -162,6 +162,11 @@ class NetworkModel:
             _ = self.traits
             run("predicting", _lengths(codes), self.budget, True, evaluate)
         count(forwards=len(codes), evaluated=len(codes))
+        for number, example in enumerate(examples):
+            if not np.isfinite(made[number].outputs).all():
+                raise ModelError(
+                    f"{self.name} returns NaN or infinity for {example.fields[0]!r:.60}; check its weights"
+                )
         return [made[number] for number in range(len(codes))]
 
     def score(

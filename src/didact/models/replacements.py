@@ -89,8 +89,9 @@ def _ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[
 def _lines(file: str) -> list[str]:
     try:
         text = Path(file).read_text(encoding="utf-8")
-    except OSError as problem:
-        raise InputError(f"cannot read replacements from {file}: {problem.strerror}") from None
     except UnicodeDecodeError:
         raise InputError(f"cannot read replacements from {file}: it is not UTF-8 text") from None
+    except (OSError, ValueError) as problem:  # a name that no file can have is a ValueError
+        reason = problem.strerror if isinstance(problem, OSError) else problem
+        raise InputError(f"cannot read replacements from {file}: {reason}") from None
     return [line for line in text.splitlines() if line.strip()]

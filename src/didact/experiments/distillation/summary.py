@@ -23,7 +23,7 @@ from didact.types import Floats
 
 LEARNED = re.compile(r"(?P<kind>l2e\S*) (?P<signal>\w+)\((?P<reference>\w+)\)")
 COSTS = ("forwards", "seconds")
-"""Metrics that are not tested: passes are known without a test, and times of one run are no sample."""
+"""Measured beside the grades, and not tested: texts that are explained together share one time."""
 Grades = Mapping[str, Mapping[str, Floats]]
 """Metric -> explainer -> one value per text, NaN where undefined."""
 
@@ -104,7 +104,7 @@ def versus(grades: Grades) -> list[LearnedVersusReference]:
 
 
 def _with_means_tested(rows: Sequence[LearnedVersusReference], grades: Grades) -> list[LearnedVersusReference]:
-    """The same, with a test of the means over all of them; metrics may be defined on different numbers of texts."""
+    """The same, with a test of the means over all of them but costs; metrics may have different numbers of texts."""
     texts = max((len(values) for metric in grades.values() for values in metric.values()), default=0)
     table = np.full((len(rows), texts), np.nan)
     for line, row in zip(table, rows, strict=True):
