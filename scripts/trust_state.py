@@ -82,8 +82,8 @@ test = { source = "corpus", limit = 4, seed = 3 }
 TRAIN = "train l2e --reference occlusion --limit 40 --epochs 6 --device cpu"
 KINDS = (*RECIPES, "l2e")
 TEXT = """Runs are ended by SIGKILL at random moments, one to four times each, and started again; what they end with is
-compared with an undisturbed run, value for value but for seconds. Single bits of stored files are flipped, one at a time,
-and whatever uses the file is run."""
+compared with an undisturbed run, value for value but for seconds. Single bits of stored files are flipped, one at a
+time, and whatever uses the file is run."""
 Results = dict[str, str]
 """What a run has written: name of a file -> digest of what must not differ."""
 
