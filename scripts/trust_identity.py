@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -113,12 +114,26 @@ def full_record(args: argparse.Namespace) -> dict[str, object]:
 
 def report(args: argparse.Namespace, record: dict[str, object]) -> bool:
     """Print the record and write it; whether everything was as it must be."""
-    text = json.dumps({**record, "versions": versions()}, indent=1)
+    command = "python scripts/trust_identity.py"
+    text = json.dumps({"command": command, "figures": figures(record), **record, "versions": versions()}, indent=1)
     print(text)
     if args.out:
         args.out.parent.mkdir(parents=True, exist_ok=True)
         args.out.write_text(text + "\n", encoding="utf-8")
     return '"missed": [\n' not in text and '"different": [\n' not in text
+
+
+def figures(record: dict[str, Any]) -> list[dict[str, object]]:
+    """What the page shows of the record, with what was wanted."""
+    rows: list[dict[str, object]] = []
+    if "changes" in record:
+        made, noticed = sum(record["changes"]["made"].values()), record["changes"]["noticed"]
+        rows.append({"what": "random single changes noticed", "value": f"{noticed} of {made}", "bar": "all"})
+        same = record["moved folder, other process"]
+        what = f"of {same['models']} models, in a moved folder and another process: another fingerprint"
+        rows.append({"what": what, "value": len(same["different"]), "bar": "0"})
+        rows += [{"what": name, "value": f"{value} s", "bar": ""} for name, value in record["seconds"].items()]
+    return rows
 
 
 def save(folder: Path, device: str) -> None:
@@ -276,14 +291,16 @@ def seconds(gigabytes: float) -> dict[str, float]:
     network, tokenizer = tiny_model("bert")
     network.add_module("large", large)
     model = load_model((network, tokenizer))
-    made = {"gigabytes": sum(weight.numel() * 4 for weight in network.parameters()) / 1e9}
-    made["first fingerprint"] = timed(model.fingerprint, 1)
-    made["again, nothing changed"] = timed(model.fingerprint, 3)
+    made = {}
+    made[f"{gigabytes} GB: first fingerprint"] = timed(model.fingerprint, 1)
+    made[f"{gigabytes} GB: again, nothing changed"] = timed(model.fingerprint, 3)
     large[0].weight.data.mul_(1.5)
-    made["again, one matrix changed"] = timed(model.fingerprint, 1)
+    made[f"{gigabytes} GB: again, one matrix changed"] = timed(model.fingerprint, 1)
     del large, network, model
-    base, words = BertForSequenceClassification(BertConfig()).eval(), tiny_tokenizer("bert")
-    for name, given in (("embedded", load_model(device="cpu")), ("BERT-base size", load_model((base, words)))):
+    words = tiny_tokenizer("bert")
+    base = BertForSequenceClassification(BertConfig(vocab_size=len(words))).eval()
+    wide = "BERT-base but for its word table"
+    for name, given in (("embedded", load_model(device="cpu")), (wide, load_model((base, words)))):
         made[f"{name}: first fingerprint"] = timed(given.fingerprint, 1)
         made[f"{name}: fingerprint again"] = timed(given.fingerprint, 5)
         for method in ("attention", "occlusion", "integrated_gradients"):

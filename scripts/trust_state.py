@@ -321,7 +321,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         scratch, kinds = Path(name), options.kinds.split(",")
         shares = [options.kills // len(kinds) + (at < options.kills % len(kinds)) for at in range(len(kinds))]
-        kills = {kind: killed(kind, share, rng, scratch) for kind, share in zip(kinds, shares, strict=True)}
+        kills = {kind: killed(kind, share, rng, scratch) for kind, share in zip(kinds, shares, strict=True) if share}
         flips = flipped(stored(scratch), options.flips, rng) if options.flips else {}
     record = {"seed": options.seed, "versions": versions(), "kills": kills, "flips": flips}
     disk.write_text(options.out, json.dumps(record, indent=1) + "\n")

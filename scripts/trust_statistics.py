@@ -1,7 +1,7 @@
 """Noise in, nothing out: how often reports claim what is not there, and how often intervals hold the truth.
 
     python scripts/trust_statistics.py --workers 16      # everything; writes docs/results/trust/statistics.json
-    python scripts/trust_statistics.py --reports 10 --repetitions 200 --out /tmp/statistics.json
+    python scripts/trust_statistics.py --reports 10 --repetitions 200 --out runs/statistics.json
 
 1. ``didact.evaluate`` on explanations that are pure noise: four explainers that draw their scores at random, beside the
    controls, on ``--texts`` generated reviews and a function model whose words have random weights, a few of them large.

@@ -84,7 +84,17 @@ def trial(args: argparse.Namespace) -> dict[str, object]:
     begun = time.perf_counter()
     with ThreadPoolExecutor(args.threads) as pool:
         list(pool.map(work, range(args.threads)))
+    unharmed = condition(network) == before
+    figures = [
+        {"what": f"of {len(calls)} calls by {args.threads} threads: another result than alone", "value": len(wrong)},
+        {"what": "of these calls: an exception", "value": len(errors)},
+    ]
     return {
+        "command": "python scripts/trust_threads.py",
+        "figures": [
+            *({**row, "bar": "0"} for row in figures),
+            {"what": "the network as it was", "value": str(unharmed), "bar": "True"},
+        ],
         "seed": args.seed,
         "architecture": args.architecture,
         "threads": args.threads,
@@ -93,7 +103,7 @@ def trial(args: argparse.Namespace) -> dict[str, object]:
         "errors": errors,
         "wrong": len(wrong),
         "wrong calls": wrong,
-        "model as it was": condition(network) == before,
+        "model as it was": unharmed,
         "seconds": round(time.perf_counter() - begun, 1),
         "versions": versions(),
     }

@@ -1,6 +1,7 @@
 """Plain data from outside: what is read is what was written, and everything else is refused by name."""
 
 import copy
+import dataclasses
 import json
 import math
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from didact.errors import FormatError, InputError
+from didact.errors import DidactError, FormatError, InputError
 from didact.types import Cost, Example, Explanation, Prediction, Span, Target, Units
 from didact.validation import dump_json, parse_json, shown
 
@@ -187,3 +188,36 @@ def test_numbers_of_numpy_are_written_and_other_objects_refused() -> None:
     }
     with pytest.raises(FormatError, match=r"cannot be written as JSON .*there is a memoryview"):
         dump_json([memoryview(b"x")])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("method", None),
+        ("method", "\ud800"),
+        ("units", "word"),
+        ("scores", True),
+        ("scores", ("1", "2")),
+        ("target", 1),
+        ("prediction", None),
+        ("parameters", "samples"),
+        ("parameters", {"\ud800": 1}),
+        ("signed", "yes"),
+        ("cost", "much"),
+        ("details", {"fit": "good"}),
+        ("model", {"name": "\udfff"}),
+        ("versions", 3),
+        ("errors", None),
+        ("warnings", "one"),
+        ("warnings", ("\ud83d\ude00",)),
+    ],
+)
+def test_parts_of_another_kind_are_refused(plain: dict[str, Any], name: str, value: object) -> None:
+    with pytest.raises(DidactError):
+        dataclasses.replace(Explanation.from_dict(plain), **{name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("labels", [("\ud800", "b"), (1, 2), ("a",)])
+def test_labels_that_no_file_can_hold_are_refused(labels: Any) -> None:
+    with pytest.raises(DidactError):
+        Prediction(labels, (0.1, 0.2), (0.5, 0.5))

@@ -6,12 +6,17 @@ import contextlib
 import os
 import re
 import secrets
+import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from didact.errors import InputError
+
+DAY = 24 * 60 * 60
+"""Seconds after which an unfinished file is nobody's any more."""
 
 
 def write_text(path: Path | str, text: str) -> None:
@@ -65,6 +70,21 @@ def replacing(path: Path | str, scratch: Path | None = None) -> Iterator[BinaryI
     _sync_folder(target.parent)
 
 
+def sweep(folder: Path) -> None:
+    """Remove unfinished files that processes killed long ago left; younger ones may still be written by another."""
+    for path in folder.glob(".*.tmp"):
+        with contextlib.suppress(OSError):  # another process was quicker
+            if time.time() - path.stat().st_mtime > DAY:
+                _remove(path)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
 @contextlib.contextmanager
 def filling(folder: Path | str, last: str) -> Iterator[Path]:
     """A folder to fill, whose files take their places in ``folder`` once all of them are written.
@@ -82,6 +102,7 @@ def filling(folder: Path | str, last: str) -> Iterator[Path]:
     target = Path(folder)
     try:
         target.mkdir(parents=True, exist_ok=True)
+        sweep(target)
         with tempfile.TemporaryDirectory(dir=target, prefix=".", suffix=".tmp") as name:
             beside = Path(name)
             yield beside

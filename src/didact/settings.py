@@ -145,7 +145,7 @@ def fits(value: object, hint: object) -> bool:
 
 def _within(value: object, bounds: Between) -> bool:
     numbers = value if isinstance(value, (list, tuple)) else [value]
-    return all(bounds.least <= number <= bounds.most for number in numbers)
+    return all(isinstance(one, (int, float)) and bounds.least <= one <= bounds.most for one in numbers)
 
 
 def allowed(hint: object) -> list[str]:

@@ -436,6 +436,8 @@ class Prediction:
                 f"a prediction needs one label per output: {len(self.labels)} labels, {len(self.outputs)} outputs, "
                 f"{len(self.probabilities)} probabilities"
             )
+        for label in self.labels:
+            check_unicode(label, f"the label {label!a:.60}")
         if not all(map(math.isfinite, self.outputs)):
             raise FormatError(f"the outputs of a prediction must be finite, got {shown(self.outputs)}")
         _check_probabilities(self)
@@ -591,6 +593,7 @@ class Explanation:
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        _check_kinds(self)
         for name in ("parameters", "details", "model", "versions"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
         if len(self.scores) != len(self.units):
@@ -905,6 +908,45 @@ def _explanation_fields(plain: object) -> dict[str, Any]:
         "errors": tuple(finite_number(e, "a standard error", 0) for e in list_value(data.get("errors", ()), "errors")),
         "warnings": tuple(text_value(w, "a warning") for w in list_value(data.get("warnings", ()), "warnings")),
     }
+
+
+_KINDS: dict[str, type] = {
+    "method": str,
+    "units": Units,
+    "scores": tuple,
+    "target": Target,
+    "prediction": Prediction,
+    "parameters": Mapping,
+    "signed": bool,
+    "cost": Cost,
+    "details": Mapping,
+    "model": Mapping,
+    "versions": Mapping,
+    "errors": tuple,
+    "warnings": tuple,
+}
+
+
+def _check_kinds(explanation: Explanation) -> None:
+    """Refuse parts of another kind, and texts that no file could hold; lists become tuples."""
+    for name, kind in _KINDS.items():
+        value = getattr(explanation, name)
+        if kind is tuple and isinstance(value, list):
+            value = tuple(value)
+            object.__setattr__(explanation, name, value)
+        if not isinstance(value, kind):
+            raise FormatError(f"{name} of an explanation must be {kind.__name__}, got {shown(value)}")
+    mappings = [getattr(explanation, name) for name in ("parameters", "details", "model", "versions")]
+    named = [part for mapping in mappings for pair in mapping.items() for part in pair]
+    for value in (explanation.method, *explanation.warnings, *named):
+        if isinstance(value, str):
+            check_unicode(value, f"{value!a:.60} of an explanation")
+    for number in (*explanation.scores, *explanation.errors, *explanation.details.values()):
+        if not isinstance(number, _NUMBERS):
+            raise FormatError(f"scores, errors and details must be numbers, got {shown(number)}")
+
+
+_NUMBERS = (int, float, np.integer, np.floating)
 
 
 def _revived(values: dict[str, Any]) -> Explanation:

@@ -70,6 +70,8 @@ def _number(value: object) -> object:
 
 def check_unicode(text: str, what: str) -> None:
     """Refuse half of a surrogate pair, which no tokenizer, hash or file can take; its place is named."""
+    if not isinstance(text, str):
+        raise InputError(f"{what} must be text, got {shown(text)}")
     if text.isascii():
         return
     try:

@@ -324,6 +324,7 @@ def test_stopped_by_hand(capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     assert capsys.readouterr().err == "didact: stopped\n"
 
 
+@pytest.mark.filterwarnings("default")
 def test_warnings_are_lines_in_which_nothing_acts(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

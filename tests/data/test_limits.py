@@ -5,6 +5,7 @@ import json
 import tracemalloc
 import zlib
 from pathlib import Path
+from typing import Any
 
 import pyarrow
 import pyarrow.feather
@@ -76,7 +77,7 @@ def test_limits_must_be_numbers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
             load_data(tmp_path / "x.txt")
 
 
-WHOLE = gzip.compress(b"a fine film\n" * 500)
+WHOLE = gzip.compress(b"a fine film\n" * 500, mtime=0)
 
 
 @pytest.mark.parametrize(
@@ -90,6 +91,7 @@ WHOLE = gzip.compress(b"a fine film\n" * 500)
         zlib.compress(b"a film"),
         b"",
     ],
+    ids=["not packed", "cut early", "no length", "other checksum", "other bytes", "zlib", "empty"],
 )
 def test_a_damaged_gz_is_named(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "x.txt.gz"
@@ -147,3 +149,9 @@ def test_a_table_in_which_several_columns_may_hold_the_text_is_not_guessed_at(tm
 def test_rows_of_a_list_may_have_any_keys() -> None:
     with pytest.raises(FormatError, match="field 'text' is missing; found 1, b"):
         load_data([{1: "a", "b": "c"}])
+
+
+@pytest.mark.parametrize("given", [{"split": 3}, {"split": ["train"]}, {"fields": "text"}, {"fields": [("a",)]}])
+def test_arguments_of_another_kind_are_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError, match="must be"):
+        load_data(["a text"], **given)

@@ -182,8 +182,7 @@ def test_the_best_of_equals_is_not_said_to_teach_best() -> None:
     tables = {setting: {**table, "b": table["a"]} for setting, table in found.simulation.scores.items()}
     both = SimulabilityFindings(Path("nowhere"), {}, {}, Simulation(tables, (), frozenset({"random", "trivial"})))
     assert both.sentences[0] == (
-        "a (2) and b (2) help significantly (in brackets: in how many of 2 settings); none is significantly better "
-        "than all others."
+        "a (2 of 2 settings) and b (2) help significantly; none is significantly better than all others."
     )
 
 
@@ -194,8 +193,20 @@ def test_what_gains_no_more_than_a_control_does_not_help() -> None:
         Path("nowhere"), {}, {}, Simulation(tables, (), frozenset({"random", "trivial"}))
     ).sentences
     assert told[0].startswith("No explanation is shown to teach better")
-    assert any("a gains over none, but not significantly more than every control" in line for line in told)
+    assert any(
+        "a gains significantly over none, but not significantly more than every control" in line for line in told
+    )
     assert any(line.startswith("Warning: random explains nothing") for line in told)
+
+
+def test_without_controls_a_gain_is_no_teaching() -> None:
+    found = simulated(np.random.default_rng(6), ahead=0.3, items=400)
+    tables = {
+        setting: {name: table[name] for name in (NONE, "a", "b")} for setting, table in found.simulation.scores.items()
+    }
+    told = SimulabilityFindings(Path("nowhere"), {}, {}, Simulation(tables)).sentences
+    assert told[0] == "a gains significantly in 2 of 2 settings over none; controls are missing."
+    assert not any("helps" in line or "teaches" in line for line in told)
 
 
 @pytest.mark.parametrize(("subsets", "items"), [(2, 60), (5, 8), (1, 1)])

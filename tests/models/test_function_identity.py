@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import didact
+from didact.errors import InputError
 from didact.models.blackbox import BlackBox
 from didact.models.function_identity import PROBES
 from didact.models.load import load_model
@@ -159,10 +160,12 @@ def test_a_function_that_refuses_the_probe_texts_has_a_fingerprint() -> None:
 
 
 def test_evaluate_into_the_same_folder_does_not_return_another_functions_grades(tmp_path: Path) -> None:
-    def values(word: str) -> list[float]:
-        result = didact.evaluate(
-            list(TEXTS), by_word(word), ["occlusion"], ["comprehensiveness"], out=tmp_path, progress=False
-        )
+    def values(word: str, *, overwrite: bool = False) -> list[float]:
+        asked = (list(TEXTS), by_word(word), ["occlusion"], ["comprehensiveness"])
+        result = didact.evaluate(*asked, out=tmp_path, overwrite=overwrite, progress=False)
         return [row.value for row in result.records() if row.explainer == "occlusion" and not row.null]
 
-    assert values("film") != values("food")
+    first = values("film")
+    with pytest.raises(InputError, match="holds a run of another recipe, with other model"):
+        values("food")
+    assert values("food", overwrite=True) != first

@@ -158,6 +158,29 @@ def test_other_processes_get_the_same_fingerprint() -> None:
     assert done.stdout.split() == expected
 
 
+PINNED = {
+    "bert": "f7dbffcf1111f0136d4de9d7063f05d8",
+    "electra": "6e9a411a5a9e60d6c4c535ce8d65f93c",
+    "distilbert": "e04baeb5c53134cb5b96ed9a3f93bbf1",
+}
+
+
+@pytest.mark.parametrize("architecture", PINNED)
+def test_every_version_of_transformers_and_every_device_gives_this_fingerprint(architecture: str) -> None:
+    """Weights and vocabulary are made without chance; change the table only with ``didact.store.keys.FORMAT``."""
+    network, tokenizer = tiny_model(architecture)
+    for weight in network.parameters():
+        weight.data.copy_(((torch.arange(weight.numel()) % 7 - 3) / 8).view(weight.shape))
+    assert adapter((network, tokenizer)).fingerprint() == PINNED[architecture]
+    if torch.cuda.is_available():
+        network.to("cuda")
+        assert adapter((network, tokenizer)).fingerprint() == PINNED[architecture]
+
+
+def test_the_embedded_model_has_this_fingerprint() -> None:
+    assert load_model(device="cpu").fingerprint() == "db01abb88baf6ae1ad1e5f589878ef34"
+
+
 Tokenizer = PreTrainedTokenizerBase
 
 

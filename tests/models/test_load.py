@@ -215,3 +215,12 @@ def test_a_decoder_without_a_padding_token_gets_the_scores_it_has_with_one() -> 
     network.config.pad_token_id = None
     without = didact.explain(TEXTS[0], (network, tokenizer), "deeplift", progress=False)
     np.testing.assert_allclose(without.array, with_pad.array, atol=1e-5)
+
+
+def test_a_network_that_returns_no_numbers_is_an_error_that_names_the_text() -> None:
+    network, tokenizer = tiny_model("bert")
+    with torch.no_grad():
+        network.classifier.bias.fill_(float("nan"))
+    for method in ("random", "occlusion"):
+        with pytest.raises(ModelError, match="returns NaN for 'a truly"):
+            didact.explain(TEXTS[0], (network, tokenizer), method, progress=False)

@@ -16,13 +16,18 @@ def slowly(rows: np.ndarray, resamples: int) -> tuple[np.ndarray, np.ndarray]:
     """p of each row alone, and after Westfall and Young's step-down, resample by resample and row by row."""
     texts = rows.shape[1]
 
-    def statistic(row: np.ndarray, middle: float) -> float:
+    def statistic(row: np.ndarray, middle: float, least: float = 0.0) -> float:
         own = row[~np.isnan(row)]
-        return abs(own.mean() - middle) / (own.std(ddof=1) / np.sqrt(len(own)))
+        return abs(own.mean() - middle) / np.sqrt(max(own.var(), least) / (len(own) - 1))
 
     observed = [statistic(row, 0.0) for row in rows]
     counts = drawn_counts(texts, resamples, (0, texts, 0)).astype(int)
-    drawn = np.array([[statistic(np.repeat(row, count), float(np.nanmean(row))) for count in counts] for row in rows])
+    drawn = np.array(
+        [
+            [statistic(np.repeat(row, count), float(np.nanmean(row)), 0.25 * np.nanvar(row)) for count in counts]
+            for row in rows
+        ]
+    )
     alone = [(1 + (drawn[at] >= observed[at]).sum()) / (resamples + 1) for at in range(len(rows))]
     order = np.argsort(observed)[::-1]
     adjusted, running = np.empty(len(rows)), 0.0
@@ -93,6 +98,15 @@ def test_differences_on_few_texts_only_are_none() -> None:
 
 def test_a_constant_difference_is_one() -> None:
     assert mean_tests(np.full((1, 8), 0.1)).significant.tolist() == [True]
+
+
+def test_one_outlier_does_not_hide_what_others_show() -> None:
+    rows = np.random.default_rng(6).normal(size=(20, 100)) + 1.0
+    rows[3:6] = 1.0
+    rows[3:6, 7] = 1e6  # resamples without it have no spread at all
+    rows[6:9, :2] = 0.0
+    rows[6:9, 2:] = 1.0
+    assert np.flatnonzero(~mean_tests(rows).significant).tolist() == [3, 4, 5]
 
 
 def test_what_has_no_values_does_not_count() -> None:

@@ -14,8 +14,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from didact.disk import DAY
 from didact.errors import FormatError, InputError, ParameterError
-from didact.store.parts import DAY, Parts
+from didact.store.parts import Parts
 
 SRC = Path(__file__).resolve().parents[2] / "src"
 

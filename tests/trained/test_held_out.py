@@ -87,16 +87,6 @@ def test_a_bad_explainer_is_warned_about_everywhere(bad: LearnedExplainer, model
     assert "no better than chance" in " ".join(render([explanation], "txt").split())
 
 
-def test_an_explainer_of_an_earlier_version_is_warned_about_too(bad: LearnedExplainer, tmp_path: Path) -> None:
-    bad.save_pretrained(tmp_path)
-    path = tmp_path / "config.json"
-    config = json.loads(path.read_text("utf-8"))
-    del config["about"]["agreement"]
-    path.write_text(json.dumps(config), "utf-8")
-    with pytest.warns(FidelityWarning, match=r"does not follow its reference, occlusion: Spearman -0"):
-        LearnedExplainer.from_pretrained(tmp_path)
-
-
 def test_the_command_prints_the_verdict_and_what_the_threshold_cannot_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -110,7 +100,7 @@ def test_the_command_prints_the_verdict_and_what_the_threshold_cannot_do(
 
 
 def test_the_sign_of_the_reference_counts(model: Model) -> None:
-    explained = Occlusion().explain(model, ["good dull film plot"] * 10)
+    explained = Occlusion().explain(model, ["good dull film plot"] * 20)
     reference = [dataclasses.replace(one, scores=(2.0, -3.0, 1.0, 0.0)) for one in explained]
     learned = [dataclasses.replace(one, scores=(2.0, 3.0, 1.0, 0.0)) for one in explained]
     of_sizes, signed = (held_out_agreement(learned, reference, signal) for signal in (Ranking(), Labelling()))
@@ -123,7 +113,12 @@ def test_the_sign_of_the_reference_counts(model: Model) -> None:
 
 @pytest.mark.parametrize(
     ("mean", "low", "n", "verdict"),
-    [(0.3, 0.1, 8, "follows"), (0.3, -0.1, 8, "chance"), (0.9, 0.8, 7, "unknown"), (math.nan, math.nan, 0, "unknown")],
+    [
+        (0.3, 0.1, 10, "follows"),
+        (0.3, -0.1, 10, "chance"),
+        (0.9, math.nan, 9, "unknown"),
+        (math.nan, math.nan, 0, "unknown"),
+    ],
 )
 def test_the_bar(mean: float, low: float, n: int, verdict: str) -> None:
     agreement = HeldOutAgreement(RankCorrelation(mean, low, mean, n, 2))

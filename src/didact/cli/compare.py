@@ -10,10 +10,10 @@ from didact.cli import options as shared
 from didact.errors import DidactError
 
 if TYPE_CHECKING:
-    from didact.api import Explanations
+    from didact.api import Explanations, Skipped
     from didact.attribution.base import Attribution
     from didact.protocols import Model
-    from didact.types import Example
+    from didact.types import Example, Explanation
 
 NAME = "compare"
 HELP = "Explain each text with several methods, side by side."
@@ -29,7 +29,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own options."""
     shared.add_input(parser)
     shared.add_model(parser)
-    shared.add_trust(parser)
     shared.add_method(parser)
     parser.add_argument("--methods", metavar="A,B,...", help="default: every method that the model and the text allow")
     shared.add_on_error(parser)
@@ -58,7 +57,8 @@ def _compared(
     from didact.api import Explanations, about_text, compare
 
     target = shared.parse_target(options.target)
-    made, notes = [], []
+    made: list[Explanation] = []
+    notes: list[Skipped] = []
     for number, (example, methods) in enumerate(zip(examples, chosen, strict=True)):
         try:
             own = compare(example, model, methods, target=target, on_error=options.on_error)

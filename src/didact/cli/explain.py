@@ -32,7 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own options."""
     shared.add_input(parser)
     shared.add_model(parser)
-    shared.add_trust(parser)
     shared.add_method(parser)
     parser.add_argument("--method", metavar="NAME", help="see 'didact list methods' (default: integrated_gradients)")
     parser.add_argument(
@@ -45,8 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--fallback",
         metavar="NAME",
-        help="method for texts above the threshold of expected disagreement; --set then sets it. The estimate is for "
-        "texts like those of the training: it does not notice other kinds of text",
+        help="method for texts above the threshold of expected disagreement; --set then sets it. The estimate holds "
+        "for texts like those of the training alone; do not rely on it for other kinds of text",
     )
     group.add_argument(
         "--disagreement-above",

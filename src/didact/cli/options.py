@@ -114,13 +114,6 @@ def add_remote_code(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def add_trust(parser: argparse.ArgumentParser) -> None:
-    """Whether a model may run code of its own; for commands that load the model they are given, not for recipes."""
-    parser.add_argument(
-        "--trust-remote-code", action="store_true", help="run code that comes with the model, if you know it"
-    )
-
-
 def add_method(parser: argparse.ArgumentParser) -> None:
     """Settings that all methods have."""
     group = parser.add_argument_group("method")

@@ -51,7 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_preset(parser: argparse.ArgumentParser, card: PresetCard, settings: Sequence[PresetSetting]) -> None:
     shared.add_model(parser)
     shared.add_limits(parser)
-    shared.add_trust(parser)
     group = parser.add_argument_group("data")
     group.add_argument(
         "--data",

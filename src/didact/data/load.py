@@ -13,10 +13,11 @@ from didact.data.files import FORMATS, format_of, is_there, label_names, read_ro
 from didact.data.presets import PRESETS, Preset
 from didact.data.rows import USUAL, Fields, Row, RowReader
 from didact.data.sampling import Slice, check_limit, sample
-from didact.errors import InputError, UnknownNameError
+from didact.errors import InputError, ParameterError, UnknownNameError
 from didact.registry import close_names
 from didact.settings import checked
 from didact.types import Example
+from didact.validation import shown
 
 if TYPE_CHECKING:
     import datasets
@@ -59,6 +60,9 @@ def load_data(
         >>> data.examples[0].rationale
         (Span(start=2, end=6, field=0),)
     """
+    for name, value, kind in (("split", split, str), ("fields", fields, Mapping)):
+        if value is not None and not isinstance(value, kind):
+            raise ParameterError(f"{name} must be {kind.__name__} or None, got {shown(value)}")
     if isinstance(source, str) and source == CORPUS:
         return _generated(split, limit, seed)
     opened = _open(source)

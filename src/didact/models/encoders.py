@@ -63,7 +63,7 @@ def load_encoder(
     check_weights(report, repr(name), lambda key: key.startswith(own) and "pooler" not in key)
     check_vocabulary(network, tokenizer, name=repr(name), folder=local_folder(place))
     if not labels and getattr(network, "pooler", None) is not None:
-        network.pooler = None  # nothing reads it
+        network.pooler = None  # type: ignore[assignment] # nothing reads it
     return network.float().eval(), tokenizer
 
 

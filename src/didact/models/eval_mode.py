@@ -115,11 +115,11 @@ def several_rows(model: nn.Module) -> Iterator[None]:
     """
     config = getattr(model, "config", None)
     with exclusive(model), quiet():
-        lacking = config is not None and getattr(config, "pad_token_id", 0) is None
+        if config is None or getattr(config, "pad_token_id", 0) is not None:
+            yield
+            return
         try:
-            if lacking:
-                config.pad_token_id = 0
+            config.pad_token_id = 0
             yield
         finally:
-            if lacking:
-                config.pad_token_id = None
+            config.pad_token_id = None

@@ -147,7 +147,7 @@ def _read(
         network, report = read_network(head.card.auto_class, name, config, trust=trust)
     untrained = f": it was not trained as a {head.card.architecture}"
     check_weights(report, repr(name), lambda key: True, untrained)
-    return network.to(device).eval(), processor
+    return network.to(device).eval(), processor  # type: ignore[arg-type] # as torch's own
 
 
 def _is_file(name: str) -> bool:

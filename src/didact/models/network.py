@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from didact.code_identity import digest_of, foreign_code
-from didact.errors import CapabilityError, ParameterError
+from didact.errors import CapabilityError, ModelError, ParameterError
 from didact.meter import count
 from didact.models import precision
 from didact.models.attention_gradients import attention_maps, maps_times_gradient
@@ -156,6 +156,10 @@ class NetworkModel:
             own = [codes[row] for row in rows]
             batch = EncodedBatch(self.reader.whole(own), own)
             outputs = self._outputs(batch).float().cpu()
+            undefined = outputs.isnan().flatten(1).any(1).nonzero().flatten().tolist()
+            if undefined:
+                text = examples[int(rows[undefined[0]])].fields[0]
+                raise ModelError(f"{self.name} returns NaN for {text!r:.60}: its weights are damaged, or overflow")
             made.update(zip(rows.tolist(), self.head.predictions(outputs, batch), strict=True))
 
         with evaluating(self.network), torch.inference_mode():

@@ -36,6 +36,7 @@ def weighted_ridge(rows: Keep, values: Floats, weights: Floats, alpha: float) ->
 def _solved(gram: Floats, right: Floats, alpha: float) -> Floats:
     """Solve (gram + alpha) c = right; the shortest solution where there are several."""
     system = gram + alpha * np.eye(len(gram))
-    if alpha > 0:
-        return np.linalg.solve(system, right)
-    return np.linalg.lstsq(system, right, rcond=None)[0]
+    solution: Floats = np.asarray(
+        np.linalg.solve(system, right) if alpha > 0 else np.linalg.lstsq(system, right, rcond=None)[0], dtype=np.float64
+    )
+    return solution

@@ -73,13 +73,8 @@ def _parquet(path: Path) -> Iterator[_Row]:
     table = store.read(path)
     try:
         explanations = store.from_table(table)
-    except DidactError:
-        explanations = []
-        for number in range(len(table)):  # one by one, to name the row that fails
-            try:
-                explanations += store.from_table(table.slice(number, 1))
-            except DidactError as problem:
-                raise FormatError(f"{path}, row {number + 1}: {problem}") from None
+    except DidactError as problem:
+        raise FormatError(f"{path}, {problem}") from None
     for number, explanation in enumerate(explanations, start=1):
         yield _Row.of(f"{path}, row {number}", explanation, explanation.model.get("fingerprint", ""))
 

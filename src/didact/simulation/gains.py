@@ -65,8 +65,8 @@ class Gain:
         normalised: the gain as a share of what "none" leaves to be gained; NaN for errors.
         subsets: pairs of students that count.
         dropped: pairs of which a student failed.
-        teaching: p, corrected likewise, of being better than none and than every control; NaN for controls. Where there
-            are no controls it is the gain's.
+        teaching: p, corrected likewise, of being better than none and than every control; NaN for controls, and where
+            there are none.
         leading: p, corrected likewise, of being better than every other method too; NaN where there is no other.
     """
 
@@ -101,7 +101,7 @@ class Gain:
 
     @property
     def teaches(self) -> bool:
-        """Whether it is significantly better than none and than every control that there is."""
+        """Whether it is significantly better than none and than every control; never where there are none."""
         return self.teaching < ALPHA
 
     @property
@@ -250,7 +250,7 @@ def _claims(simulation: Simulation, table: Mapping[str, Floats], gain: Gain, sig
     rivals = [over[name] for name in others if name not in simulation.controls]
     # np.max is NaN where any of them is: what cannot be tested is not claimed.
     teaching = float(np.max([own, *controls])) if controls else math.nan
-    leading = float(np.max([own, *controls, *rivals])) if rivals else math.nan
+    leading = float(np.max([own, *controls, *rivals])) if rivals and controls else math.nan
     return dataclasses.replace(gain, teaching=teaching, leading=leading)
 
 
@@ -267,11 +267,10 @@ def _corrected(gains: Sequence[Gain]) -> tuple[list[Gain], int]:
     """The same with p-values corrected over all claims, and how many these are; "none" makes none."""
     claims = np.array([(gain.p, gain.teaching, gain.leading) for gain in gains], dtype=np.float64).reshape(-1, 3)
     adjusted = holm(claims.ravel()).reshape(claims.shape).tolist()
-    controlled = {gain.setting for gain in gains if gain.control}
-    corrected = []
-    for gain, (p, teaching, leading) in zip(gains, adjusted, strict=True):
-        own = teaching if gain.control or gain.setting in controlled else _one_way(gain.gain, p)
-        corrected.append(dataclasses.replace(gain, adjusted=p, teaching=own, leading=leading))
+    corrected = [
+        dataclasses.replace(gain, adjusted=p, teaching=teaching, leading=leading)
+        for gain, (p, teaching, leading) in zip(gains, adjusted, strict=True)
+    ]
     return corrected, int((~np.isnan(claims)).sum())
 
 

@@ -321,8 +321,8 @@ def _two_sided(values: Floats) -> float:
     error, freedom = _precision(values)
     mean = float(values.mean())
     if not error:
-        return 1.0 if mean == 0 else 2.0 ** (1 - values.shape[1])
-    return max(2 * float(stdtr(freedom, -abs(mean) / error)), 2.0 ** (1 - values.shape[1]))
+        return 1.0 if mean == 0 else float(2.0 ** (1 - values.shape[1]))
+    return float(max(2 * stdtr(freedom, -abs(mean) / error), 2.0 ** (1 - values.shape[1])))
 
 
 def _drawn_means(values: Floats, rows: NDArray[np.float32], columns: NDArray[np.float32]) -> Floats:

@@ -33,6 +33,12 @@ from didact.stats.resampling import check_resampling, drawn_counts
 from didact.types import Floats
 
 RESAMPLES = 1999
+FLOOR = 0.25
+"""A resample's variance counts as at least this share of the sample's.
+
+Where one text is far from all others, a resample without it has almost no spread, and its statistic would be larger
+than any that matters: one such test would hide all differences of a report.
+"""
 BLOCK = 2_000_000
 """Statistics of tests and resamples that are held at once (8 MB)."""
 
@@ -136,9 +142,5 @@ def _resampled(spread: NDArray[np.float32], resamples: int, seed: int) -> Iterat
         counts = drawn_counts(texts, min(step, resamples - start), (seed, texts, start)).T  # (texts, block)
         size = np.float32(texts) if whole else np.maximum(defined @ counts, 1)
         mean, square = filled @ counts / size, squares @ counts / size
-        variance = square - mean**2
-        # A resample of one value only is infinitely far away, unless that value is the mean.
-        flat = variance <= 1e-6
-        drawn = np.abs(mean) * np.sqrt(np.maximum(size - 1, 1) / np.where(flat, 1, variance))
-        drawn[flat] = np.where(np.abs(mean[flat]) <= 1e-6, 0, np.inf)
-        yield drawn
+        variance = np.maximum(square - mean**2, FLOOR)
+        yield np.abs(mean) * np.sqrt(np.maximum(size - 1, 1) / variance)

@@ -182,7 +182,7 @@ def _checked(number: int, row: Row, spans: _Spans, mappings: _Mappings) -> Expla
     try:
         return _explanation(row, spans, mappings)
     except (DidactError, TypeError, ValueError) as problem:
-        raise FormatError(f"explanation {number}: {problem}") from None
+        raise FormatError(f"row {number + 1}: {problem}") from None
 
 
 def _explanation(row: Row, spans: _Spans, mappings: _Mappings) -> Explanation:

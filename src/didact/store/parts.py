@@ -11,7 +11,6 @@ folder may serve many runs at once. A part holds its key too, so that the file o
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,7 +23,6 @@ from didact.store import files
 KEY = re.compile(r"[0-9a-f]{8,128}")
 OWN = b"didact.part"
 """Under this name a part's metadata hold its key."""
-DAY = 24 * 60 * 60
 
 
 class Parts:
@@ -81,14 +79,5 @@ class Parts:
         except OSError as problem:
             raise disk.refused(self.root, problem) from problem
         if not self._swept:
-            self._sweep()
-
-    def _sweep(self) -> None:
-        """Remove what processes killed long ago left; younger files may still be written by another process."""
-        self._swept = True
-        for path in self._unfinished.glob(".*.tmp"):
-            try:
-                if time.time() - path.stat().st_mtime > DAY:
-                    path.unlink()
-            except FileNotFoundError:  # another process was quicker
-                continue
+            self._swept = True
+            disk.sweep(self._unfinished)

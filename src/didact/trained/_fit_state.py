@@ -12,6 +12,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
+from didact import disk
 from didact.errors import FormatError
 from didact.trained import checkpoints
 from didact.trained.fit_types import Epoch
@@ -72,6 +73,7 @@ class Checkpoint:
             scaler = self.accelerator.scaler
             state |= {"scaler": None if scaler is None else scaler.state_dict()}
         if self.accelerator.is_main_process:
+            disk.sweep(self.path.parent)
             checkpoints.write(self.path, tensors, state)
         self.accelerator.wait_for_everyone()
 

@@ -24,8 +24,9 @@ from didact.types import Floats, Prediction
 
 FEATURES = ("length", "unknown", "rarity", "spread", "separation", "ties", "margin")
 SCOPE = (
-    "The expected disagreement is for texts like those of the training. It does not notice texts of another kind: "
-    "there the network may be further from its reference while no more texts lie above the threshold."
+    "The expected disagreement is fitted and checked on texts like those of the training, and holds for such texts "
+    "alone. Do not rely on it for texts of another kind: the network may be much further from its reference while no "
+    "more of them lie above the threshold."
 )
 """What the estimate cannot do, for all places where it is offered."""
 SHARE = 0.1

@@ -17,7 +17,7 @@ class FallbackExplainer(WrappedExplainer):
     """Explains by a learned explainer, and again by a slow one where disagreement with its reference is expected.
 
     ``method`` of an explanation is the explainer that made it; the expected disagreement stays among its details, and
-    its cost is that of both. The estimate was fitted on texts like those of the training and does not notice texts of
+    its cost is that of both. The estimate holds for texts like those of the training alone and may miss texts of
     another kind, so a fallback does not guard against these.
 
     Args:

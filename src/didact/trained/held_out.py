@@ -17,7 +17,7 @@ from typing import Literal, cast
 import numpy as np
 
 from didact.errors import FormatError
-from didact.stats.bootstrap import interval
+from didact.stats.bootstrap import FEWEST, interval
 from didact.stats.correlation import spearman
 from didact.trained.metadata import ExplainerMetadata
 from didact.trained.signals.base import Signal
@@ -25,8 +25,6 @@ from didact.types import Explanation, Floats
 
 CHANCE = 0.0
 """Mean rank correlation of scores that say nothing about the reference's."""
-FEWEST = 8
-"""Held-out texts below which nothing is concluded."""
 
 Verdict = Literal["follows", "chance", "unknown"]
 
@@ -54,7 +52,8 @@ class RankCorrelation:
     left_out: int
 
     def __str__(self) -> str:
-        return f"{self.mean:.2f} [{self.low:.2f}, {self.high:.2f}]"
+        ends = "no interval" if math.isnan(self.low) else f"{self.low:.2f}, {self.high:.2f}"
+        return f"{self.mean:.2f} [{ends}]"
 
 
 @dataclass(frozen=True)
@@ -76,9 +75,9 @@ class HeldOutAgreement:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the interval lies above chance; "unknown" with too few texts."""
-        if self.learned.n < FEWEST or math.isnan(self.learned.low):
-            return "unknown"
+        """Whether the interval lies above chance; "unknown" with too few texts for an interval."""
+        if math.isnan(self.learned.low):  # too few texts, or values with hardly any spread
+            return "chance" if self.learned.n >= FEWEST and self.learned.mean <= CHANCE else "unknown"
         return "follows" if self.learned.low > CHANCE else "chance"
 
     def sentence(self, reference: str) -> str:
@@ -164,10 +163,12 @@ def _compared(ours: Sequence[Floats], theirs: Sequence[Floats]) -> RankCorrelati
 def _correlation(data: object) -> RankCorrelation | None:
     if data is None:
         return None
-    values = dict(cast("Mapping[str, float | None]", data))
-    counts = {name: int(cast("float", values.pop(name))) for name in ("n", "left_out")}
-    numbers = {name: math.nan if value is None else float(value) for name, value in values.items()}
-    return RankCorrelation(**numbers, **counts)
+    values = cast("Mapping[str, float | None]", data)
+    mean, low, high = (
+        math.nan if values[name] is None else float(values[name] or 0) for name in ("mean", "low", "high")
+    )
+    n, left_out = (int(values[name] or 0) for name in ("n", "left_out"))
+    return RankCorrelation(mean, low, high, n, left_out)
 
 
 def _plain(value: float) -> float | None:

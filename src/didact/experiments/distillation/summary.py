@@ -22,6 +22,8 @@ from didact.store.columns import values as values_of
 from didact.types import Floats
 
 LEARNED = re.compile(r"(?P<kind>l2e\S*) (?P<signal>\w+)\((?P<reference>\w+)\)")
+COSTS = ("forwards", "seconds")
+"""Measured beside the grades, and not tested: texts that are explained together share one time."""
 Grades = Mapping[str, Mapping[str, Floats]]
 """Metric -> explainer -> one value per text, NaN where undefined."""
 
@@ -40,7 +42,7 @@ class LearnedVersusReference:
         n: how many texts that are.
         p: of Wilcoxon's signed-rank test, which the paper uses.
         adjusted: the same after Holm's correction over all rows of this metric, as in the paper.
-        differs: whether the means differ significantly, tested over all rows of all metrics together.
+        differs: whether the means differ significantly, tested over all rows of all metrics of quality together.
     """
 
     metric: str
@@ -102,10 +104,12 @@ def versus(grades: Grades) -> list[LearnedVersusReference]:
 
 
 def _with_means_tested(rows: Sequence[LearnedVersusReference], grades: Grades) -> list[LearnedVersusReference]:
-    """The same, with a test of the means over all of them; metrics may be defined on different numbers of texts."""
+    """The same, with a test of the means over all of them but costs; metrics may have different numbers of texts."""
     texts = max((len(values) for metric in grades.values() for values in metric.values()), default=0)
     table = np.full((len(rows), texts), np.nan)
     for line, row in zip(table, rows, strict=True):
+        if row.metric in COSTS:
+            continue
         both = differences(grades[row.metric][row.learned], grades[row.metric][row.reference])
         line[: len(both)] = both
     significant = mean_tests(table).significant.tolist()

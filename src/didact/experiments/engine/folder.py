@@ -39,6 +39,7 @@ def claimed(job: RecipeJob) -> Iterator[None]:
     """
     out = job.options.out
     with locked(out, "give another folder (--out)"):
+        disk.sweep(out)
         settle(out)
         owner = _owner(out)
         entries = {name: content_hash([value]) for name, value in job.identity().items()}

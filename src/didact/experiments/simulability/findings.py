@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -179,27 +180,23 @@ class SimulabilityFindings:
                 f"Not enough students or test texts for a verdict: with {verdict.tests:,} claims to test at least "
                 f"{FEWEST_SUBSETS} students of a kind and {verdict.fewest} test texts are needed."
             ]
-        leading: dict[str, int] = {}
-        helping: dict[str, int] = {}
-        for one in verdict.gains:
-            if one.leads:
-                leading[one.method] = leading.get(one.method, 0) + 1
-            if one.teaches:
-                helping[one.method] = helping.get(one.method, 0) + 1
         where = f"of {many} {plural(many, 'setting', 'settings')}"
+        if not self.simulation.controls:
+            gaining = _counted(one.method for one in verdict.gains if one.helps)
+            if not gaining:
+                return ["No explanation is shown to teach better than none."]
+            return [f"{_with_counts(gaining, where, ('gains', 'gain'))} over none; controls are missing."]
+        leading = _counted(one.method for one in verdict.gains if one.leads)
         if leading:
             names = listed([f"{name} teaches best in {count}" for name, count in leading.items()])
             return [
                 f"{names} {where}: significantly better there than none, every control and every other explanation."
             ]
+        helping = _counted(one.method for one in verdict.gains if one.teaches)
         if not helping:
             return ["No explanation is shown to teach better than none and than the controls."]
-        rest = "." if len(self._real) == 1 else "; none is significantly better than all others."
-        if len(helping) == 1:
-            (name, count), *_ = helping.items()
-            return [f"{name} helps significantly in {count} {where}{rest}"]
-        names = listed([f"{name} ({count})" for name, count in sorted(helping.items(), key=lambda item: -item[1])])
-        return [f"{names} help significantly (in brackets: in how many {where}){rest}"]
+        rest = "" if len(self._real) == 1 else "; none is significantly better than all others"
+        return [f"{_with_counts(helping, where, ('helps', 'help'))}{rest}."]
 
     @property
     def _real(self) -> list[str]:
@@ -217,13 +214,12 @@ class SimulabilityFindings:
             if helping:
                 names = listed([f"{one.method} ({self.points(one)})" for one in helping])
                 sentences.append(f"{setting_label(setting)}: {names} {plural(helping, 'helps', 'help')} significantly.")
-            elif rows:
+            elif rows and (self.simulation.controls or not doubtful):
                 sentences.append(f"{setting_label(setting)}: no explanation helps significantly.")
             if doubtful:
-                sentences.append(
-                    f"{setting_label(setting)}: {listed(doubtful)} {plural(doubtful, 'gains', 'gain')} over none, but "
-                    "not significantly more than every control."
-                )
+                but = ", but not significantly more than every control" if self.simulation.controls else ""
+                gain = f"{plural(doubtful, 'gains', 'gain')} significantly over none{but}"
+                sentences.append(f"{setting_label(setting)}: {listed(doubtful)} {gain}.")
         return sentences
 
     def _controls(self) -> list[str]:
@@ -284,6 +280,20 @@ def find(folder: Path | str) -> SimulabilityFindings:
             raise FormatError(f"{place} was written by an older version; convert it with: didact convert {place}")
         raise InputError(f"{place} is not finished: records.parquet is missing; give the same command again")
     return SimulabilityFindings(place, manifest, extras, from_records(records.read(place / "records.parquet")))
+
+
+def _counted(names: Iterable[str]) -> dict[str, int]:
+    """How often each name occurs, the most frequent first."""
+    return dict(Counter(names).most_common())
+
+
+def _with_counts(counts: Mapping[str, int], where: str, verbs: tuple[str, str]) -> str:
+    """Names with a verb, and in how many settings it holds for each."""
+    (first, most), *others = counts.items()
+    if not others:
+        return f"{first} {verbs[0]} significantly in {most} {where}"
+    names = listed([f"{first} ({most} {where})", *(f"{name} ({count})" for name, count in others)])
+    return f"{names} {verbs[1]} significantly"
 
 
 def _scores(rows: Sequence[Gain]) -> dict[str, float]:
