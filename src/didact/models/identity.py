@@ -35,7 +35,7 @@ BLOCK = 1 << 24
 """Bytes that one thread hashes at a time."""
 _COLUMNS = 1021
 """Words per row of a checksum: a prime, so that rows of weights do not fall upon each other."""
-_ROWS = 64
+_ROWS = 256
 _ODD = -7046029254386353131
 """An odd number of 64 bits: what is multiplied by it cannot become 0 by wrapping around."""
 
