@@ -15,8 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from random import Random
 
-from fuzz.cases import Case, CaseResult, judge
+from fuzz.cases import Attempt, Case, CaseResult, judge
+from fuzz.workshop import Workshop
 
 GRACE = 25.0
 """Seconds beyond the limit before a process is ended: the first case of an artefact also makes it."""
@@ -126,20 +128,23 @@ def _work(connection: Connection, seed: int, limit: float, log: str) -> None:
         os.dup2(silence, stream)
     prepare()
     from fuzz.artefacts import clean
-    from fuzz.kinds import KINDS
-    from fuzz.workshop import Workshop
 
     workshop = Workshop(limit=limit)
     with Path(log).open("w", encoding="utf-8") as file:
         faulthandler.enable(file)
         while (case := connection.recv()) is not None:
             faulthandler.dump_traceback_later(limit + GRACE, exit=True, file=file)
-            make = functools.partial(KINDS[case.kind], workshop=workshop)
-            result = judge(case, make, seed, limit)
+            result = judge(case, functools.partial(_attempt, case.kind, workshop), seed, limit)
             faulthandler.cancel_dump_traceback_later()
             connection.send(result)
     workshop.close()
     clean()
+
+
+def _attempt(kind: str, workshop: Workshop, rng: Random) -> Attempt:
+    from fuzz.kinds import KINDS
+
+    return KINDS[kind](rng, workshop)
 
 
 def prepare() -> None:

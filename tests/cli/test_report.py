@@ -20,7 +20,7 @@ def test_report_prints_the_table_and_the_pages_path_last(tmp_path: Path, capsys:
 
 
 def test_options_choose_formats_metric_and_examples(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = typical_run(tmp_path / "run", examples=6)
+    folder = typical_run(tmp_path / "run", examples=30)
     chosen = ["--format", "html, csv", "--metric", "deletion_area", "--examples", "1"]
     assert main(["report", str(folder), *chosen]) == 0
     capsys.readouterr()

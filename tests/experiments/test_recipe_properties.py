@@ -16,7 +16,8 @@ PROPERTY = settings(
     max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
-LABEL = TEXT.filter(lambda text: bool(text.strip()))
+SHOWN = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=10)
+LABEL = st.builds("{} {}".format, SHOWN, SHOWN) | SHOWN
 PLAIN = st.booleans() | st.integers(-(10**12), 10**12) | st.floats(allow_nan=False) | TEXT
 VALUE = st.recursive(
     PLAIN, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3), max_leaves=6
@@ -26,7 +27,7 @@ SOURCE = LABEL.filter(lambda text: "$" not in text)
 GRADING = st.fixed_dictionaries(
     {
         "explainers": st.lists(EXPLAINER, min_size=1, max_size=3, unique_by=lambda one: one["label"]),
-        "seeds": st.lists(st.integers(0, 9), min_size=1, max_size=3),
+        "seeds": st.lists(st.integers(0, 9), min_size=1, max_size=3, unique=True),
         "chunk": st.integers(1, 99),
         "data": st.fixed_dictionaries({"source": SOURCE, "limit": st.integers(1, 9)}),
     }
@@ -63,7 +64,7 @@ def test_a_recipe_is_read_or_refused(tmp_path: Path, plain: dict[str, object]) -
 
 
 @PROPERTY
-@given(st.lists(st.integers(2, 500), min_size=1, max_size=3), st.integers(2, 9), st.integers(0, 99))
+@given(st.lists(st.integers(2, 500), min_size=1, max_size=3, unique=True), st.integers(2, 9), st.integers(0, 99))
 def test_a_simulation_recipe_keeps_its_plan(sizes: list[int], subsets: int, seed: int) -> None:
     recipe = SimulabilityRecipe.from_dict({"sizes": sizes, "subsets": subsets, "seed": seed})
     assert tuple(SimulabilityRecipe.from_dict(recipe.to_dict()).plan().sizes) == tuple(recipe.plan().sizes)

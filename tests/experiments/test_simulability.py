@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import didact
+from didact.checksums import sealed
 from didact.cli import main
 from didact.data.corpus import generate
 from didact.data.dataset import Dataset
@@ -299,7 +300,7 @@ def test_nothing_in_a_report_acts(finished: Path, tmp_path: Path) -> None:
     told |= {"command": hostile, "versions": {hostile: hostile}, "name": hostile}
     for place in ("teacher", "data", "test"):
         told[place]["name"] = told[place]["split"] = hostile
-    (folder / "manifest.json").write_text(json.dumps(told))
+    (folder / "manifest.json").write_text(json.dumps(sealed(told)))
     found = find(folder)
     text = markdown(found)
     assert "script" in text

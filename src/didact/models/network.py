@@ -156,17 +156,16 @@ class NetworkModel:
             own = [codes[row] for row in rows]
             batch = EncodedBatch(self.reader.whole(own), own)
             outputs = self._outputs(batch).float().cpu()
+            undefined = outputs.isnan().flatten(1).any(1).nonzero().flatten().tolist()
+            if undefined:
+                text = examples[int(rows[undefined[0]])].fields[0]
+                raise ModelError(f"{self.name} returns NaN for {text!r:.60}: its weights are damaged, or overflow")
             made.update(zip(rows.tolist(), self.head.predictions(outputs, batch), strict=True))
 
         with evaluating(self.network), torch.inference_mode():
             _ = self.traits
             run("predicting", _lengths(codes), self.budget, True, evaluate)
         count(forwards=len(codes), evaluated=len(codes))
-        for number, example in enumerate(examples):
-            if not np.isfinite(made[number].outputs).all():
-                raise ModelError(
-                    f"{self.name} returns NaN or infinity for {example.fields[0]!r:.60}; check its weights"
-                )
         return [made[number] for number in range(len(codes))]
 
     def score(

@@ -163,10 +163,12 @@ def _compared(ours: Sequence[Floats], theirs: Sequence[Floats]) -> RankCorrelati
 def _correlation(data: object) -> RankCorrelation | None:
     if data is None:
         return None
-    values = dict(cast("Mapping[str, float | None]", data))
-    counts = {name: int(cast("float", values.pop(name))) for name in ("n", "left_out")}
-    numbers = {name: math.nan if value is None else float(value) for name, value in values.items()}
-    return RankCorrelation(**numbers, **counts)
+    values = cast("Mapping[str, float | None]", data)
+    mean, low, high = (
+        math.nan if values[name] is None else float(values[name] or 0) for name in ("mean", "low", "high")
+    )
+    n, left_out = (int(values[name] or 0) for name in ("n", "left_out"))
+    return RankCorrelation(mean, low, high, n, left_out)
 
 
 def _plain(value: float) -> float | None:
