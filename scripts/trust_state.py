@@ -23,9 +23,8 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import cast
 
 import torch
 
@@ -35,6 +34,7 @@ from didact.data.corpus import generate
 from didact.errors import DidactError
 from didact.experiments.engine.kinds import kind_of
 from didact.experiments.engine.objects import read_object
+from didact.experiments.engine.toml import Plain
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
 from didact.models.surrogate import fine_tune_masked, load_surrogate, save_surrogate
@@ -81,6 +81,9 @@ test = { source = "corpus", limit = 4, seed = 3 }
 }
 TRAIN = "train l2e --reference occlusion --limit 40 --epochs 6 --device cpu"
 KINDS = (*RECIPES, "l2e")
+TEXT = """Runs are ended by SIGKILL at random moments, one to four times each, and started again; what they end with is
+compared with an undisturbed run, value for value but for seconds. Single bits of stored files are flipped, one at a
+time, and whatever uses the file is run."""
 Results = dict[str, str]
 """What a run has written: name of a file -> digest of what must not differ."""
 
@@ -167,7 +170,7 @@ def undisturbed(kind: str, scratch: Path) -> tuple[Results, float]:
     return results(kind, folder), time.perf_counter() - began
 
 
-def killed(kind: str, count: int, rng: random.Random, scratch: Path) -> dict[str, object]:
+def killed(kind: str, count: int, rng: random.Random, scratch: Path) -> Plain:
     """Kill runs so many times, each run one to four times before it may end, and compare what it ends with."""
     wanted, span = undisturbed(kind, scratch)
     kills, compared, differing = 0, 0, list[str]()
@@ -272,21 +275,21 @@ def carry_out(arguments: Sequence[str]) -> None:
         raise RuntimeError(f"exit {code}: {said.getvalue().strip()}")
 
 
-def flipped(families: dict[str, Stored], count: int, rng: random.Random) -> dict[str, dict[str, object]]:
+def flipped(families: dict[str, Stored], count: int, rng: random.Random) -> dict[str, Plain]:
     """Flip so many bits, one at a time, in all families in turn, and see what becomes of it."""
     wanted = {name: family.use() for name, family in families.items()}
-    seen: dict[str, dict[str, object]] = {}
+    seen: dict[str, Plain] = {}
     for number in range(count):
         name = list(families)[number % len(families)]
         row = seen.setdefault(name, {"flips": 0, "refused": 0, "unharmed": 0, "wrong": []})
         path = rng.choice(families[name].files)
         bit = rng.randrange(8 * path.stat().st_size)
         became = flip_once(path, bit, families[name].use, wanted[name])
-        row["flips"] = cast("int", row["flips"]) + 1
+        row["flips"] += 1
         if became in ("refused", "unharmed"):
-            row[became] = cast("int", row[became]) + 1
+            row[became] += 1
         else:
-            cast("list[str]", row["wrong"]).append(f"{path.name}, bit {bit}: {became}")
+            row["wrong"].append(f"{path.name}, bit {bit}: {became}")
     return seen
 
 
@@ -307,6 +310,22 @@ def flip_once(path: Path, bit: int, use: Callable[[], Results], wanted: Results)
             each.write_bytes(data)
 
 
+def figures(kills: Mapping[str, Plain], flips: Mapping[str, Plain]) -> list[dict[str, str]]:
+    """The record as the page of trust shows it."""
+    rows = [
+        {
+            "what": f"{kind}: runs that end otherwise after kills",
+            "value": f"{len(row['differing'])} of {row['runs compared']} runs, {row['kills']} kills",
+            "bar": "0",
+        }
+        for kind, row in kills.items()
+    ]
+    for name, row in flips.items():
+        seen = f"{row['refused']} refused by name, {row['unharmed']} with equal results, {len(row['wrong'])} wrong"
+        rows.append({"what": f"{name}: {row['flips']} flipped bits", "value": seen, "bar": "0 wrong"})
+    return rows
+
+
 def main() -> None:
     """Kill, flip, and write the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -323,7 +342,15 @@ def main() -> None:
         shares = [options.kills // len(kinds) + (at < options.kills % len(kinds)) for at in range(len(kinds))]
         kills = {kind: killed(kind, share, rng, scratch) for kind, share in zip(kinds, shares, strict=True) if share}
         flips = flipped(stored(scratch), options.flips, rng) if options.flips else {}
-    record = {"seed": options.seed, "versions": versions(), "kills": kills, "flips": flips}
+    given = f"--kills {options.kills} --flips {options.flips} --seed {options.seed}"
+    record = {
+        "command": f"python scripts/trust_state.py {given}",
+        "versions": versions(),
+        "text": TEXT,
+        "figures": figures(kills, flips),
+        "kills": kills,
+        "flips": flips,
+    }
     disk.write_text(options.out, json.dumps(record, indent=1) + "\n")
     print(json.dumps(record, indent=1))
     if any(row["differing"] for row in kills.values()) or any(row["wrong"] for row in flips.values()):

@@ -294,7 +294,7 @@ def save(explanations: Explanation | Sequence[Explanation], path: str | Path) ->
     return place
 
 
-def _listed(given: Explanation | Sequence[Explanation]) -> list[Explanation]:
+def _listed(given: object) -> list[Explanation]:
     """One explanation or several as a list; anything else is refused."""
     several = [given] if isinstance(given, Explanation) else given
     if not isinstance(several, Sequence) or not all(isinstance(each, Explanation) for each in several):

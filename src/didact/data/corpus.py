@@ -38,7 +38,7 @@ def generate(n: int, *, seed: int = 0) -> list[Example]:
     Returns:
         Examples whose ``label`` is "negative" or "positive" and whose ``rationale`` has one span per planted word.
     """
-    if not isinstance(n, int) or n < 0:
+    if n < 0:
         raise InputError(f"generate: n must be 0 or more, got {n}")
     rng = random.Random(seed)
     seen: set[str] = set()

@@ -35,7 +35,7 @@ BLOCK = 1 << 24
 """Bytes that one thread hashes at a time."""
 _COLUMNS = 1021
 """Words per row of a checksum: a prime, so that rows of weights do not fall upon each other."""
-_ROWS = 64
+_ROWS = 256
 _ODD = -7046029254386353131
 """An odd number of 64 bits: what is multiplied by it cannot become 0 by wrapping around."""
 
@@ -98,8 +98,8 @@ def tensor_digests(tensors: Iterable[Tensor]) -> list[str]:
 
 def tokenizer_identity(tokenizer: PreTrainedTokenizerBase) -> object:
     """What decides a tokenizer's ids: vocabulary, every rule, special and added tokens, and a few settings."""
-    settings = [tokenizer.special_tokens_map, list(tokenizer.model_input_names), tokenizer.truncation_side]
-    settings += [bool(getattr(tokenizer, "split_special_tokens", False))]
+    settings: list[object] = [tokenizer.special_tokens_map, list(tokenizer.model_input_names)]
+    settings += [tokenizer.truncation_side, bool(getattr(tokenizer, "split_special_tokens", False))]
     with exclusive(tokenizer):
         if not tokenizer.is_fast:
             return [full_name(type(tokenizer)), settings, sorted(tokenizer.get_vocab().items())]

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import BaseContext
+from multiprocessing.context import ForkServerContext, SpawnContext
 from pathlib import Path
 from typing import Protocol
 
@@ -173,7 +173,7 @@ class WorkerProcesses:
         progress.note(job, step, time.perf_counter() - began, problem)
 
 
-def _context() -> BaseContext:
+def _context() -> ForkServerContext | SpawnContext:
     """How processes are started: from a server where the system has one, so that torch is imported once for all."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
