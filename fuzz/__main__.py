@@ -126,8 +126,9 @@ def _tell(result: CaseResult, count: int) -> None:
 
 def _command(options: argparse.Namespace) -> str:
     """The command line without what holds on one machine only."""
-    names = ("seed", "calls", "commands", "recipes", "files", "mutations")
+    names = ("seed", "calls", "commands", "recipes", "files", "mutations", "minutes")
     given = [f"--{name} {getattr(options, name)}" for name in names if getattr(options, name)]
+    given += [f"--limit {options.limit:g}"] if options.limit != LIMIT else []
     return " ".join(["python -m fuzz", *given])
 
 

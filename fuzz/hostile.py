@@ -108,6 +108,16 @@ def hostile_text(rng: Random) -> str:
     return rng.choice(rng.choice(HOSTILE))
 
 
+def name_text(rng: Random) -> str:
+    """A hostile name or label; halves of surrogate pairs, which are refused at once, are rare."""
+    return hostile_text(rng) if chance(rng, 0.1) else valid(hostile_text(rng))
+
+
+def valid(text: str) -> str:
+    """The text as UTF-8 can hold it."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 def text(rng: Random) -> str:
     """A text to explain: plain, hostile, or a mixture."""
     draw = rng.random()

@@ -15,10 +15,11 @@ from didact.render.formats import FORMATS, render
 from didact.store import explanations as explanation_store
 from didact.store import records as record_store
 from didact.types import Cost, Example, Explanation, Prediction, Record, Span, Target, Units
+from didact.validation import dump_json
 from fuzz import models
 from fuzz.calls import example, label, label_id, span, target
 from fuzz.cases import Attempt, show
-from fuzz.hostile import anything, chance, hostile_text, json_value, mostly, number, text
+from fuzz.hostile import anything, chance, hostile_text, json_value, mostly, name_text, number, text, valid
 from fuzz.invariants import promise
 from fuzz.settings import some_setting
 from fuzz.workshop import Workshop
@@ -26,25 +27,25 @@ from fuzz.workshop import Workshop
 
 def explanation(rng: Random, source: str | None = None) -> Explanation:
     """A well-formed explanation whose texts, labels and names are hostile."""
-    given = source if source is not None else text(rng) or "a word"
+    given = source if source is not None else (valid(text(rng)) if chance(rng, 0.95) else text(rng)) or "a word"
     regions = tuple(_words(given)) or (Span(0, len(given)),)
     units = Units(
         Example(given, label=rng.choice(("x", 1, None)), id=label_id(rng)), "word", regions, ((0,),) * len(regions)
     )
-    labels = (hostile_text(rng), rng.choice(("other", hostile_text(rng))))
+    labels = (name_text(rng), rng.choice(("other", name_text(rng))))
     index = rng.randint(0, 1)
     return Explanation(
-        method=str(mostly(rng, "occlusion", 0.5, hostile_text)),
+        method=str(mostly(rng, "occlusion", 0.5, name_text)),
         units=units,
         scores=tuple(rng.choice((0.0, 1.0, -0.5, 1e-300, 1e300, rng.gauss(0, 1))) for _ in regions),
         target=Target(index, labels[index]),
         prediction=Prediction(labels, (0.3, -0.2), (0.6, 0.4)),
-        parameters={hostile_text(rng)[:30]: rng.choice((1, 0.5, None, True, hostile_text(rng)))},
+        parameters={name_text(rng)[:30]: rng.choice((1, 0.5, None, True, name_text(rng)))},
         signed=chance(rng, 0.7),
         cost=Cost(rng.randint(0, 99), 0, None, rng.choice((None, 0.0, 1e9))),
-        details={hostile_text(rng)[:30]: rng.choice((0.0, -1.5, 1e300))},
-        model={"name": hostile_text(rng), "fingerprint": "f0"},
-        versions={"didact": hostile_text(rng)[:30]},
+        details={name_text(rng)[:30]: rng.choice((0.0, -1.5, 1e300))},
+        model={"name": name_text(rng), "fingerprint": "f0"},
+        versions={"didact": name_text(rng)[:30]},
         errors=tuple(abs(rng.gauss(0, 1)) for _ in regions) if chance(rng, 0.2) else (),
     )
 
@@ -183,7 +184,7 @@ def examples(rng: Random, workshop: Workshop) -> Attempt:
         made = Example.of(given)
         named = Example(*made.fields, **extra)
         for each in (made, named):
-            json.dumps(each.to_dict())
+            dump_json(each.to_dict())
             promise(Example.from_dict(each.to_dict()) == each, "differs after to_dict: Example")
             promise(len(each.fingerprint) == 16, "no fingerprint: Example")
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, get_args, get_origin, get_type_hints
 
 from didact.errors import ParameterError
+from didact.settings import allowed, fits
 from didact.trained.shapes.base import Shape
 
 Optimizer = Literal["adamw", "sgd"]
@@ -62,10 +63,15 @@ class FitConfig:
     device: Device = "auto"
 
     def __post_init__(self) -> None:
+        for name, hint in get_type_hints(FitConfig).items():
+            value = getattr(self, name)
+            words = get_origin(hint) is Literal  # named with what is allowed below, as are numbers out of range
+            if not words and not isinstance(value, float) and not fits(value, hint):
+                raise ParameterError(f"{name} of fit must be {', '.join(allowed(hint))}, got {value!r}")
         chosen = {"optimizer": Optimizer, "schedule": Schedule, "precision": Precision, "device": Device}
-        for name, allowed in chosen.items():
-            if getattr(self, name) not in get_args(allowed):
-                raise ParameterError(f"{name} of fit must be one of {get_args(allowed)}, got {getattr(self, name)!r}")
+        for name, options in chosen.items():
+            if getattr(self, name) not in get_args(options):
+                raise ParameterError(f"{name} of fit must be one of {get_args(options)}, got {getattr(self, name)!r}")
         for name in ("epochs", "batch_tokens", "batch_rows", "patience", "initialisations", "checkpoint_every"):
             value = getattr(self, name)
             if value is not None and value < 1:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Self, get_type_hints
 from didact.errors import ParameterError
 from didact.protocols import ExampleLike, Explainer, Model
 from didact.registry import Registry
-from didact.settings import Configured
+from didact.settings import Configured, allowed, fits
 from didact.types import Explanation
 
 if TYPE_CHECKING:
@@ -96,11 +96,17 @@ class ExplainerPreset(Configured, ABC):
 
     @classmethod
     def configured(cls, **settings: object) -> Self:
-        """A preset with these settings; unknown ones are named."""
+        """A preset with these settings; unknown ones, and values of another type, are named."""
         names = [item.name for item in dataclasses.fields(cls)]  # type: ignore[arg-type] # a dataclass
         wrong = next((name for name in settings if name not in names), None)
         if wrong is not None:
             raise ParameterError(f"unknown setting of {cls.card.name}: {wrong!r}; known: {', '.join(names)}")
+        hints = get_type_hints(cls)
+        for name, value in settings.items():
+            if not fits(value, hints[name]):
+                raise ParameterError(
+                    f"{name} of {cls.card.name} must be {', '.join(allowed(hints[name]))}, got {value!r}"
+                )
         return cls(**settings)
 
     @abstractmethod
