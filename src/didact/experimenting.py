@@ -155,12 +155,11 @@ def simulate(  # noqa: PLR0913 - one call, and every argument but the first has 
         recipe["controls"] = []
     if isinstance(data, str):
         recipe["data"] = {"source": data}
-    given = {
-        "data": None if isinstance(data, str) else load_data(data),
-        "test": test if test is None else load_data(test),
-    }
+    pool = None if isinstance(data, str) else load_data(data)
+    tested = None if test is None else load_data(test)
     with _progress(progress):
-        experiment = prepare(SimulabilityRecipe.from_dict(recipe, "simulate"), model=adapter, explainers=made, **given)
+        read = SimulabilityRecipe.from_dict(recipe, "simulate")
+        experiment = prepare(read, model=adapter, data=pool, test=tested, explainers=made)
         options = RunOptions(Path(out), command="didact.simulate", overwrite=overwrite)
         job = SimulabilityJob(experiment, options)
         result = SimulabilityResult(run_job(job).folder)

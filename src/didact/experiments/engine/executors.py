@@ -9,13 +9,15 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import BaseContext
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from didact import disk
 from didact.experiments.engine.steps import KeyedStep, RecipeJob
 from didact.progress import advance
+
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerContext, SpawnContext
 
 Running = dict[Connection, tuple[KeyedStep, float]]
 """Connection to a busy process -> the step that it does, and since when."""
@@ -173,7 +175,7 @@ class WorkerProcesses:
         progress.note(job, step, time.perf_counter() - began, problem)
 
 
-def _context() -> BaseContext:
+def _context() -> ForkServerContext | SpawnContext:
     """How processes are started: from a server where the system has one, so that torch is imported once for all."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
