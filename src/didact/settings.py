@@ -81,7 +81,11 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         hints = _readable_hints(function)
-        for name, value in signature.bind(*args, **kwargs).arguments.items():
+        try:
+            given = signature.bind(*args, **kwargs).arguments
+        except TypeError as problem:
+            raise ParameterError(f"{function.__name__}(): {problem}") from None
+        for name, value in given.items():
             plain = value.tolist() if hasattr(value, "tolist") else value  # numpy's numbers and arrays
             if name in hints and not fits(plain, hints[name]):
                 _refuse_argument(function.__name__, name, hints[name], value)

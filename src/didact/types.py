@@ -434,7 +434,7 @@ class Prediction:
     extract: Span | str | None = None
 
     def __post_init__(self) -> None:
-        if len(self.labels) != len(self.outputs) or len(self.probabilities) not in (0, len(self.outputs)):
+        if not len(self.labels) == len(self.outputs) > 0 or len(self.probabilities) not in (0, len(self.outputs)):
             raise FormatError(
                 f"a prediction needs one label per output: {len(self.labels)} labels, {len(self.outputs)} outputs, "
                 f"{len(self.probabilities)} probabilities"

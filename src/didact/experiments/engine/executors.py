@@ -9,13 +9,15 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import ForkServerContext, SpawnContext
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from didact import disk
 from didact.experiments.engine.steps import KeyedStep, RecipeJob
 from didact.progress import advance
+
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerContext, SpawnContext
 
 Running = dict[Connection, tuple[KeyedStep, float]]
 """Connection to a busy process -> the step that it does, and since when."""

@@ -97,6 +97,7 @@ class L2E(ExplainerPreset):
                 raise ParameterError(
                     f"{name} of l2e must be {allowed[0]!r} or {allowed[1]!r}, got {getattr(self, name)!r}"
                 )
+        at_least(self, chunk=1)
         if self.embeddings == "kept" and self.reading != "tokens":
             raise ParameterError("embeddings='kept' are those of the explained model's tokens; use reading='tokens'")
 
@@ -115,7 +116,7 @@ class L2E(ExplainerPreset):
             },
             signal=self.signal,
             signal_settings=self.signal_settings,
-            training=FitConfig(**own | {"seed": self.seed} | dict(self.fit)),  # type: ignore[arg-type] # checked there
+            training=FitConfig.configured(**own | {"seed": self.seed} | dict(self.fit)),
             default=partial(default_reference, self.card),
             choose=self.choose,
             apart=self.combine == "apart",
