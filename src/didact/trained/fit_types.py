@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args, get_origin, get_type_hints
+from typing import Literal, Self, get_args, get_origin, get_type_hints
 
 from didact.errors import ParameterError
+from didact.registry import unknown
 from didact.settings import allowed, fits
 from didact.trained.shapes.base import Shape
 
@@ -88,6 +90,15 @@ class FitConfig:
             raise ParameterError(f"warmup of fit is a share, at least 0 and below 1; got {self.warmup!r}")
         if not 0 <= self.average <= 1:
             raise ParameterError(f"average of fit is a share, from 0 to 1; got {self.average!r}")
+
+    @classmethod
+    def configured(cls, **settings: object) -> Self:
+        """An instance with these settings; the error for an unknown one names it."""
+        names = [item.name for item in dataclasses.fields(cls)]
+        for name in settings:
+            if name not in names:
+                raise ParameterError(unknown("setting of fit", name, names))
+        return cls(**settings)  # type: ignore[arg-type] # checked when it is made
 
     def rate(self, progress: float) -> float:
         """The learning rate when ``progress``, from 0 to 1, of the training is done."""

@@ -97,7 +97,8 @@ class L2E(ExplainerPreset):
                 raise ParameterError(
                     f"{name} of l2e must be {allowed[0]!r} or {allowed[1]!r}, got {getattr(self, name)!r}"
                 )
-        at_least(self, chunk=1)
+        if self.chunk < 1:
+            raise ParameterError(f"chunk of l2e must be at least 1, got {self.chunk!r}")
         if self.embeddings == "kept" and self.reading != "tokens":
             raise ParameterError("embeddings='kept' are those of the explained model's tokens; use reading='tokens'")
 
