@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -268,10 +269,12 @@ def function_changes(rng: np.random.Generator) -> Iterator[tuple[str, bool]]:
 def change_node(node: ast.expr, rng: np.random.Generator) -> None:
     """Another constant, or another operator."""
     if isinstance(node, ast.Constant):
-        node.value = f"{node.value}x" if isinstance(node.value, str) else node.value + int(rng.integers(1, 9)) / 8
+        number = float(node.value) if isinstance(node.value, (int, float)) else 0.0
+        node.value = f"{node.value}x" if isinstance(node.value, str) else number + int(rng.integers(1, 9)) / 8
     elif isinstance(node, ast.BinOp):
-        others = [ast.Add, ast.Sub, ast.Mult, ast.Mod]
-        node.op = [kind for kind in others if not isinstance(node.op, kind)][rng.integers(3)]()
+        others: list[type[ast.operator]] = [ast.Add, ast.Sub, ast.Mult, ast.Mod]
+        others.remove(type(node.op))
+        node.op = others[rng.integers(3)]()
     elif isinstance(node, ast.Compare):
         node.ops = [ast.NotIn() if isinstance(node.ops[0], ast.In) else ast.GtE()]
 
@@ -289,12 +292,12 @@ def seconds(gigabytes: float) -> dict[str, float]:
     size = int(gigabytes * 1e9 / 4 / 16)
     large = nn.ModuleList([nn.Linear(size // 1000, 1000, bias=False) for _ in range(16)])
     network, tokenizer = tiny_model("bert")
-    network.add_module("large", large)
+    nn.Module.add_module(network, "large", large)
     model = load_model((network, tokenizer))
     made = {}
     made[f"{gigabytes} GB: first fingerprint"] = timed(model.fingerprint, 1)
     made[f"{gigabytes} GB: again, nothing changed"] = timed(model.fingerprint, 3)
-    large[0].weight.data.mul_(1.5)
+    next(large.parameters()).data.mul_(1.5)
     made[f"{gigabytes} GB: again, one matrix changed"] = timed(model.fingerprint, 1)
     del large, network, model
     words = tiny_tokenizer("bert")
@@ -304,7 +307,7 @@ def seconds(gigabytes: float) -> dict[str, float]:
         made[f"{name}: first fingerprint"] = timed(given.fingerprint, 1)
         made[f"{name}: fingerprint again"] = timed(given.fingerprint, 5)
         for method in ("attention", "occlusion", "integrated_gradients"):
-            made[f"{name}: explain by {method}"] = timed(lambda g=given, m=method: explained(g, m), 2)
+            made[f"{name}: explain by {method}"] = timed(partial(explained, given, method), 2)
     return {name: round(value, 4) for name, value in made.items()}
 
 

@@ -162,7 +162,7 @@ def condition(network: nn.Module) -> dict[str, object]:
     hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     return {
         "mode": [module.training for module in network.modules()],
-        "attention": network.config._attn_implementation,
+        "attention": getattr(network.config, "_attn_implementation", None),
         "requires_grad": [weight.requires_grad for weight in network.parameters()],
         "grads": [weight.grad is None for weight in network.parameters()],
         "hooks": [len(getattr(module, kind)) for module in network.modules() for kind in hooks],

@@ -210,7 +210,7 @@ class Example:
         annotators: Sequence[Sequence[Region]] = (),
     ) -> None:
         taken = (*fields, *(one for one in given if one is not None))
-        label = label.item() if isinstance(label, np.generic) else label
+        label = _plain_number(label)
         if label is not None and not isinstance(label, (str, int, float, Span, tuple)):
             raise InputError(f"the label of an example is a name, a number or a span, got {shown(label)}")
         values = {
@@ -834,6 +834,11 @@ def _read_field(plain: object) -> Field:
     if isinstance(plain, Mapping):
         return Image.from_dict(plain)
     return text_value(plain, "a text")
+
+
+def _plain_number(label: Any) -> Any:
+    """A number of numpy as Python's own; anything else as it is."""
+    return label.item() if isinstance(label, np.generic) else label
 
 
 def _plain_answer(answer: Answer | None) -> Any:

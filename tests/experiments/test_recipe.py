@@ -273,3 +273,9 @@ def test_tables_of_recipes_have_the_options_of_what_they_are_for() -> None:
 def test_any_text_and_number_survives_toml(text: str, number: float) -> None:
     written = f"a = {toml_value({text: [text, number, True]})}"
     assert repr(tomllib.loads(written)["a"]) == repr({text: [text, number, True]})
+
+
+def test_an_empty_table_is_none() -> None:
+    recipe = GradingRecipe.from_dict({"model": {}, "data": {"source": "corpus"}})
+    assert recipe.model == {"source": "default"}
+    assert GradingRecipe.from_dict(tomllib.loads(recipe.to_toml().partition("\n")[2])) == recipe

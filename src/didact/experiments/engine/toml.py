@@ -103,6 +103,8 @@ class TomlRecipe:
             if name in data and not isinstance(data[name], str):
                 data[name] = entries(data[name], key, f"{where}, {name}")
         for name in cls.source_fields:
+            if data.get(name) == {}:
+                del data[name]  # an empty table is none
             if name in data:
                 data[name] = source_of(data[name], f"{where}, [{name}]")
         for name in cls.list_fields:
