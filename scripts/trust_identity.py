@@ -273,7 +273,7 @@ def change_node(node: ast.expr, rng: np.random.Generator) -> None:
         node.value = f"{node.value}x" if isinstance(node.value, str) else number + int(rng.integers(1, 9)) / 8
     elif isinstance(node, ast.BinOp):
         others: list[type[ast.operator]] = [ast.Add, ast.Sub, ast.Mult, ast.Mod]
-        others.remove(type(node.op))
+        others = [kind for kind in others if kind is not type(node.op)]
         node.op = others[rng.integers(3)]()
     elif isinstance(node, ast.Compare):
         node.ops = [ast.NotIn() if isinstance(node.ops[0], ast.In) else ast.GtE()]

@@ -317,5 +317,6 @@ def _settings(parameters: object) -> str:
 
 
 def _text(text: str) -> str:
-    """The text as Markdown shows it; an underscore inside of a word marks nothing, and names stay readable."""
-    return re.sub(r"(?<=\w)\\_(?=\w)", "_", markdown_text(text))
+    """The text as Markdown shows it, with what cannot act left as it is: names like_this, intervals, a last star."""
+    safe = re.sub(r"(?<=\w)\\_(?=\w)", "_", markdown_text(text))
+    return re.sub(r"(?<= )\\\*$", "*", re.sub(r"\\\[([-+−\d., ]+)\\\](?!\()", r"[\1]", safe))
