@@ -56,7 +56,7 @@ def _check_completeness(explanation: Explanation) -> None:
     if explanation.method not in ATTRIBUTIONS.names() or "base_value" not in explanation.details:
         return
     card = ATTRIBUTIONS.card(explanation.method)
-    if "completeness" not in card.axioms or explanation.warnings:
+    if "completeness" not in card.axioms or explanation.warnings or not explanation.signed:
         return
     difference = explanation.prediction.value(explanation.target) - explanation.details["base_value"]
     missed = abs(float(explanation.array.sum()) - difference)

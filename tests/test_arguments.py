@@ -53,3 +53,29 @@ def test_numbers_and_arrays_of_numpy_are_taken() -> None:
     assert take(None, np.int64(3), np.float32(0.5), np.array(["a", "b"])) == (3, 0.5, ["a", "b"])  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="count of take"):
         take(None, np.float64(3.5), 1.0, [])  # type: ignore[arg-type]
+
+
+def test_a_negative_seed_is_refused() -> None:
+    with pytest.raises(ParameterError, match="a seed must not be negative, got -1"):
+        didact.explain("a good film", method="lime", seed=-1, samples=10)
+
+
+def test_a_call_with_unknown_or_doubled_arguments_is_refused() -> None:
+    with pytest.raises(ParameterError, match=r"load_model\(\): got an unexpected keyword argument 'lables'"):
+        didact.load_model(lables=["a", "b"])  # type: ignore[call-arg]
+    with pytest.raises(ParameterError, match=r"explain\(\): multiple values for argument 'model'"):
+        didact.explain("a film", "default", "lime", model=1)  # type: ignore[call-overload]
+
+
+def test_a_background_that_no_file_can_be_is_refused() -> None:
+    with pytest.raises(InputError, match="background file"):
+        didact.explain("a good film", method="deep_shap", background="\ud800")
+
+
+def test_objects_that_fail_when_looked_into_are_refused() -> None:
+    class Failing:
+        def __iter__(self) -> object:
+            raise RuntimeError("planted")
+
+    with pytest.raises(DidactError, match="cannot be read: planted"):
+        didact.import_attributions({"scores": [1.0], "tokens": Failing()}, "a film")

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from didact.errors import CapabilityError, InputError, MismatchError
+from didact.errors import CapabilityError, InputError, MismatchError, ParameterError
 from didact.meter import Meter, metered
 from didact.models.outputs import resolve_target
 from didact.protocols import ExampleLike, Model, TargetLike
@@ -194,6 +194,8 @@ def check_needs(card: Card, model: Model) -> None:
 
 def generator(seed: int, example: Example) -> np.random.Generator:
     """Randomness that depends on the seed and the text alone, not on the batch it is explained in."""
+    if seed < 0:
+        raise ParameterError(f"a seed must not be negative, got {seed}")
     return np.random.default_rng([seed, int(example.fingerprint, 16)])
 
 

@@ -143,7 +143,7 @@ def _read(path: str) -> list[str]:
     """The lines of a text file that are not blank."""
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as problem:
+    except (OSError, ValueError) as problem:  # no text, or a name that no file can have
         raise InputError(f"the background file {path} cannot be read as text: {problem}") from None
     texts = [line.strip() for line in lines if line.strip()]
     if not texts:

@@ -94,7 +94,7 @@ def read(obj: object, source: ExampleLike | None = None, target: str | int | Non
         return reader(cast("Foreign", obj), source, target)
     except DidactError:
         raise
-    except (AttributeError, TypeError, ValueError, LookupError, ArithmeticError) as problem:
+    except Exception as problem:  # whatever an object of another library raises when it is looked into
         raise FormatError(f"this {library} object cannot be read: {problem}") from None
 
 

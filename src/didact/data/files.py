@@ -212,6 +212,7 @@ def _arrow_rows(path: Path, gauge: ReadGauge) -> Iterator[Row]:
 def _batch_rows(batches: Iterable[pyarrow.RecordBatch], gauge: ReadGauge) -> Iterator[Row]:
     number = 0
     for batch in batches:
+        batch.validate(full=True)  # a damaged file may point outside of itself
         gauge.add_bytes(sum(map(_unpacked_bytes, batch.columns)))
         for row in batch.to_pylist():
             number += 1

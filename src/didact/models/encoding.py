@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from didact.errors import InputError
+from didact.errors import InputError, ModelError
 from didact.models.exclusive import exclusive
 from didact.ops.units import TokenSpan, group_words
 from didact.types import Example, Level, Span, Units
@@ -104,7 +104,7 @@ class Encoder:
     def _encode(self, examples: Sequence[Example]) -> list[Encoding]:
         """Tokenise single texts, or pairs, in one call; nothing is padded."""
         pairs = [example.text_pair for example in examples if example.text_pair is not None]
-        with settings_kept(self.tokenizer):
+        with settings_kept(self.tokenizer), _damage_named():
             batch = self.tokenizer(
                 [example.text for example in examples],
                 pairs or None,
@@ -170,6 +170,17 @@ class Encoder:
             f"{truncated:.0%} of them, so an explanation would not explain the text; shorten or split it, or allow "
             f"the cut with max_truncated=1 (command line: --truncate)"
         )
+
+
+@contextlib.contextmanager
+def _damage_named() -> Iterator[None]:
+    """A tokenizer whose rules contradict each other stops with a panic, which is no ``Exception``."""
+    try:
+        yield
+    except BaseException as problem:
+        if type(problem).__module__ != "pyo3_runtime":
+            raise
+        raise ModelError(f"the tokenizer cannot read the text ({problem}); is its tokenizer.json damaged?") from None
 
 
 @contextlib.contextmanager

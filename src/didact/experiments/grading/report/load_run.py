@@ -18,6 +18,7 @@ from didact.experiments.engine.objects import read_object
 from didact.experiments.grading.summary import ExplainerInfo, MetricInfo, ResultArrays, gather
 from didact.store import explanations, records
 from didact.types import Example, Explanation
+from didact.validation import object_value
 
 CONTROLS = ("random", "trivial", "human")
 
@@ -108,7 +109,7 @@ class Kept:
         for place, labels, gold, is_number, predicted in zip(
             self._places, *(once.column(name).to_pylist() for name in _GOLD), strict=True
         ):
-            name = labels[int(gold)] if is_number and int(gold) < len(labels) else gold
+            name = labels[int(gold)] if is_number and 0 <= int(gold) < len(labels) else gold
             if place is not None and name in labels:
                 wrong[place] = name != predicted
         return wrong
@@ -195,7 +196,12 @@ def _check(folder: Path) -> None:
 
 
 def _manifest(path: Path) -> GradingManifest:
-    return cast("GradingManifest", read_object(path, f"{path} is missing; run the recipe again"))
+    manifest = read_object(path, f"{path} is missing; run the recipe again")
+    for name in ("explainers", "metrics"):
+        for label, entry in object_value(manifest.get(name) or {}, f"{path}: {name}").items():
+            facts = object_value(entry, f"{path}: {name}, {label}")
+            object_value(facts.get("card") or {}, f"{path}: card of {label}")
+    return cast("GradingManifest", manifest)
 
 
 def _explanations(path: Path) -> pa.Table | None:
