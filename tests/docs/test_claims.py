@@ -90,7 +90,7 @@ def test_every_number_of_a_claim_is_a_figure_or_named(claim: Mapping[str, Any]) 
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("*.md")), ids=lambda path: path.name)
 def test_tables_are_those_of_the_records(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    if path.name not in ("memory.md", "planted.md", "shapley.md", "speed.md"):
+    if path.name not in ("memory.md", "planted.md", "shapley.md", "speed.md", "trust.md"):
         assert text == results().written(text), "run: python scripts/results.py"
         by_hand = re.sub(r"<!-- table .*?<!-- end -->", "", text, flags=re.DOTALL)
         assert not re.search(r"^\|", by_hand, flags=re.MULTILINE), "a table that no record stands behind"
