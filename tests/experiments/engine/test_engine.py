@@ -118,4 +118,6 @@ def test_a_deadline_holds_for_workers_too(tmp_path: Path) -> None:
     assert len(calls(tmp_path / "out")) < 40
     second = didact_run(tmp_path, recipe.replace("pause = 0.25", "pause = 0.0"), "--workers", "2")
     assert second.returncode == 0, second.stderr
-    assert calls(tmp_path / "out") == list(range(40))
+    done = calls(tmp_path / "out")
+    assert sorted(set(done)) == list(range(40))
+    assert len(done) <= 42  # what the two processes were doing at the end of the grace is done again
