@@ -47,6 +47,23 @@ def is_whole(data: bytes) -> bool | None:
     return place is not None and place[1].decode() == _digest(data, place)
 
 
+def read_whole(path: Path, *, needed: bool) -> bytes:
+    """The bytes of a file whose digest stands inside.
+
+    Args:
+        path: of the file.
+        needed: whether a file without a digest, as older versions wrote them, is refused too.
+
+    Raises:
+        ValueError: the digest differs, or is missing and needed.
+    """
+    data = path.read_bytes()
+    whole = is_whole(data)
+    if whole is False or (needed and whole is None):
+        raise ValueError("it is damaged: its checksum differs" if whole is False else "it has no checksum")
+    return data
+
+
 def _place(data: bytes) -> re.Match[bytes] | None:
     """Where the digest stands: the first or the last such place, as metadata stand at either end of a file."""
     last, first = data.rfind(MARK.encode()), data.find(MARK.encode())

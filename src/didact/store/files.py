@@ -56,10 +56,7 @@ def read(path: Path | str, *, sealed: bool = False) -> pa.Table:
     if not source.is_file():
         raise InputError(f"there is no file {source}")
     try:
-        data = source.read_bytes()
-        whole = checksums.is_whole(data)
-        if whole is False or (sealed and whole is None):
-            raise ValueError("it is damaged: its checksum differs" if whole is False else "it has no checksum")
+        data = checksums.read_whole(source, needed=sealed)
         with pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True) as file:
             table = file.read()
     except (pa.ArrowException, OSError, ValueError) as problem:

@@ -40,10 +40,7 @@ def read(path: Path, cure: str, *, sealed: bool = True) -> tuple[dict[str, Tenso
     if not path.is_file():
         raise FormatError(f"there is no file {path}; {cure}")
     try:
-        data = path.read_bytes()
-        whole = checksums.is_whole(data)
-        if whole is False or (sealed and whole is None):
-            raise ValueError("it is damaged: its checksum differs" if whole is False else "it has no checksum")
+        data = checksums.read_whole(path, needed=sealed)
         return load(data), json.loads(_metadata(data).get(_STATE, "{}"))
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as problem:
         raise FormatError(f"{path} cannot be read as safetensors ({problem!s:.120}); {cure}") from None
