@@ -155,3 +155,15 @@ def test_rows_of_a_list_may_have_any_keys() -> None:
 def test_arguments_of_another_kind_are_refused(given: dict[str, Any]) -> None:
     with pytest.raises(ParameterError, match="must be"):
         load_data(["a text"], **given)
+
+
+def test_an_arrow_file_that_points_outside_of_itself_is_refused(tmp_path: Path) -> None:
+    buffers = [None, pyarrow.py_buffer(b"\x00\x00\x00\x00\xff\xff\xff\x7f\x04\x00\x00\x00"), pyarrow.py_buffer(b"film")]
+    column = pyarrow.Array.from_buffers(pyarrow.string(), 2, buffers)
+    path = tmp_path / "x.arrow"
+    with pyarrow.OSFile(str(path), "wb") as sink:
+        batch = pyarrow.record_batch([column], ["text"])
+        with pyarrow.ipc.new_file(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+    with pytest.raises(FormatError, match=r"x\.arrow is not an Arrow file"):
+        load_data(path)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import didact
 from didact.data.load import load_data
+from didact.models.load import load_model
 from didact.testing.tiny import keyword_predict
 from didact.types import Example, Span
 
@@ -24,3 +25,10 @@ def test_the_report_says_which_texts_count_and_what_the_others_would_add(tmp_pat
     assert "rationale_auc is of the 5 texts whose gold label is explained (occlusion: " in report
     assert "a rationale for the gold label is no evidence for it: 5 texts, " in report
     assert "| *n* | 5 (up to 5 undefined) |" in report
+
+
+def test_a_label_that_is_no_index_is_no_wrong_prediction(tmp_path: Path) -> None:
+    data = [{"text": text, "label": -3} for text in ("a good film", "a dull plot", "good food")]
+    model = load_model(keyword_predict, version="1")
+    found = didact.evaluate(data, model, ["occlusion"], ["comprehensiveness"], out=tmp_path / "run", progress=False)
+    assert not found.findings.run.kept.wrong.any()

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from didact.checksums import sealed
 from didact.errors import FormatError, InputError, ParameterError, UnknownNameError
 from didact.experiments.grading.report import FILES, find_in, write_report
 from didact.experiments.grading.report.sentences import caveats, headlines
@@ -420,3 +421,12 @@ def test_lists_are_short() -> None:
     assert beaten(["a", "b"], ["a", "b"]) == "all others"
     assert beaten(["a", "b", "c"], ["a", "b", "c", "d"]) == "all but d"
     assert beaten(["a"], ["a", "b", "c"]) == "a"
+
+
+def test_a_manifest_of_another_shape_is_named(run: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    manifest = json.loads(read(folder, "manifest.json"))
+    (folder / "manifest.json").write_text(json.dumps(sealed(manifest | {"metrics": [1]})), encoding="utf-8")
+    with pytest.raises(FormatError, match=r"manifest\.json: metrics must be an object with named entries"):
+        find_in(folder)

@@ -198,3 +198,13 @@ def test_only_one_module_reads_with_classes_that_may_run_code() -> None:
         if not (isinstance(node.func.value, ast.Name) and node.func.value.id in plain)
     }
     assert found == {"models/encoders.py"}
+
+
+def test_a_tokenizer_that_panics_is_named(directory: Path) -> None:
+    path = directory / "tokenizer.json"
+    rules = json.loads(path.read_text("utf-8"))
+    special = rules["post_processor"]["special_tokens"]
+    special.pop(next(iter(special)))
+    path.write_text(json.dumps(rules), "utf-8")
+    with pytest.raises(ModelError, match=r"tokenizer.*damaged"):
+        didact.explain("a good film", load_model(directory), "occlusion", progress=False)
