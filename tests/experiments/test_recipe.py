@@ -279,3 +279,11 @@ def test_an_empty_table_is_none() -> None:
     recipe = GradingRecipe.from_dict({"model": {}, "data": {"source": "corpus"}})
     assert recipe.model == {"source": "default"}
     assert GradingRecipe.from_dict(tomllib.loads(recipe.to_toml().partition("\n")[2])) == recipe
+
+
+@pytest.mark.parametrize("content", ["", "\n# nothing but a remark\n"])
+def test_an_empty_file_is_no_recipe(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "blank.toml"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(FormatError, match=r"blank\.toml is empty"):
+        read_recipe(path)

@@ -85,6 +85,8 @@ register = RECIPES.register
 def read_recipe(path: Path, changes: Options | None = None) -> tuple[Kind[TomlRecipe], TomlRecipe]:
     """A recipe file with its kind; ``changes`` replace entries, those inside of tables by dotted names."""
     data = read_toml(path)
+    if not data:
+        raise FormatError(f"{path} is empty: a recipe names at least its data; see the recipes/ folder for examples")
     kind = RECIPES.get(str(data.pop("kind", GRADING)))()
     for name, value in (changes or {}).items():
         _change(data, name, value)
