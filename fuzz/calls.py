@@ -7,11 +7,12 @@ from random import Random
 from typing import Any
 
 import didact
+from didact.errors import DidactError
 from didact.models.blackbox import BlackBox
 from didact.protocols import Model
 from didact.types import Example, Explanation, Span, Target
 from fuzz import models
-from fuzz.cases import Attempt, show
+from fuzz.cases import LIMIT, Attempt, show
 from fuzz.hostile import anything, chance, hostile_text, mostly, number, text
 from fuzz.invariants import check_explanations, check_repeated, promise, untouched
 from fuzz.settings import method_name, method_settings
@@ -67,15 +68,18 @@ def explain(rng: Random, workshop: Workshop) -> Attempt:
     wanted: Any = target(rng)
     settings: Any = method_settings(rng, name)
     twice = chance(rng, 0.15)
+    short: Any = given
 
     def made() -> list[Explanation]:
-        result = didact.explain(given, model, name, target=wanted, progress=False, **settings)
+        result = didact.explain(short, model, name, target=wanted, progress=False, **settings)
         return result if isinstance(result, list) else [result]
 
     def call() -> None:
+        nonlocal short
+        short = _affordable(given, model, name, settings)
         with untouched(model):
             explanations = made()
-        several = len(given) if isinstance(given, list) else 1
+        several = len(short) if isinstance(short, list) else 1
         promise(len(explanations) == several, "not one explanation per text: explain")
         check_explanations(explanations)
         _check_plain(model, explanations)
@@ -83,6 +87,21 @@ def explain(rng: Random, workshop: Workshop) -> Attempt:
             check_repeated(made, explanations)
 
     return Attempt("explain", show("explain", given, model.name, name, target=wanted, **settings), call)
+
+
+def _affordable(given: Any, model: Model, name: Any, settings: Any) -> Any:
+    """What is to be explained; its first text's beginning alone where ``estimate`` forecasts more than a case may take.
+
+    Work that is forecast is no hang. What cannot be forecast is explained, or refused, as it is.
+    """
+    texts = [one for one in (given if isinstance(given, list) else [given]) if isinstance(one, (str, Example))]
+    if sum(len(one if isinstance(one, str) else one.text) for one in texts) < 500:
+        return given
+    try:
+        seconds = didact.estimate(given, model, name, **settings).seconds
+    except DidactError:
+        return given
+    return given if seconds < LIMIT / 4 else str(texts[0] if isinstance(texts[0], str) else texts[0].text)[:200]
 
 
 def _check_plain(model: Model, explanations: Sequence[Explanation]) -> None:

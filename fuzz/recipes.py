@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -10,7 +11,7 @@ from didact.experiments.engine.kinds import read_recipe
 from didact.experiments.engine.run import run_recipe
 from didact.experiments.engine.steps import RunOptions
 from didact.experiments.engine.toml import toml_value
-from fuzz.cases import Attempt, show
+from fuzz.cases import LIMIT, Attempt, show
 from fuzz.hostile import chance, hostile_text, json_value
 from fuzz.invariants import promise
 from fuzz.mutations import mutated
@@ -77,7 +78,8 @@ def _read(path: Path, depth: str) -> None:
     again = path.with_name("again.toml")
     again.write_text(recipe.to_toml(), encoding="utf-8", errors="surrogatepass")
     promise(read_recipe(again)[1] == recipe, f"a recipe differs after to_toml: {kind.card.name}")
-    options = RunOptions(path.parent / "out", device="cpu")
+    late = time.time() + LIMIT / 4  # a recipe that lost its limits is a right request for hours of work
+    options = RunOptions(path.parent / "out", device="cpu", deadline=late)
     if depth == "plan":
         kind.job(recipe, options)
     if depth == "run":

@@ -24,6 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import torch
@@ -170,8 +171,9 @@ def undisturbed(kind: str, scratch: Path) -> tuple[Results, float]:
     return results(kind, folder), time.perf_counter() - began
 
 
-def killed(kind: str, count: int, rng: random.Random, scratch: Path) -> Plain:
+def killed(kind: str, count: int, seed: int, scratch: Path) -> Plain:
     """Kill runs so many times, each run one to four times before it may end, and compare what it ends with."""
+    rng = random.Random(f"{seed} {kind}")
     wanted, span = undisturbed(kind, scratch)
     kills, compared, differing = 0, 0, list[str]()
     while kills < count:
@@ -275,8 +277,9 @@ def carry_out(arguments: Sequence[str]) -> None:
         raise RuntimeError(f"exit {code}: {said.getvalue().strip()}")
 
 
-def flipped(families: dict[str, Stored], count: int, rng: random.Random) -> dict[str, Plain]:
+def flipped(scratch: Path, count: int, seed: int) -> dict[str, Plain]:
     """Flip so many bits, one at a time, in all families in turn, and see what becomes of it."""
+    rng, families = random.Random(f"{seed} flips"), stored(scratch)
     wanted = {name: family.use() for name, family in families.items()}
     seen: dict[str, Plain] = {}
     for number in range(count):
@@ -333,15 +336,21 @@ def main() -> None:
     parser.add_argument("--flips", type=int, default=100)
     parser.add_argument("--kinds", default=",".join(KINDS), help="of the runs that are killed")
     parser.add_argument("--seed", type=int, default=17)
+    parser.add_argument("--workers", type=int, default=1, help="processes; each has a kind of run, one has the flips")
     parser.add_argument("--out", type=Path, default=Path("docs/results/trust/state.json"))
     options = parser.parse_args()
     torch.set_num_threads(1)
-    rng = random.Random(options.seed)
-    with tempfile.TemporaryDirectory() as name:
-        scratch, kinds = Path(name), options.kinds.split(",")
-        shares = [options.kills // len(kinds) + (at < options.kills % len(kinds)) for at in range(len(kinds))]
-        kills = {kind: killed(kind, share, rng, scratch) for kind, share in zip(kinds, shares, strict=True) if share}
-        flips = flipped(stored(scratch), options.flips, rng) if options.flips else {}
+    kinds = options.kinds.split(",")
+    shares = [options.kills // len(kinds) + (at < options.kills % len(kinds)) for at in range(len(kinds))]
+    with tempfile.TemporaryDirectory() as name, ProcessPoolExecutor(options.workers) as pool:
+        harmed = pool.submit(flipped, Path(name), options.flips, options.seed) if options.flips else None
+        ended = {
+            kind: pool.submit(killed, kind, share, options.seed, Path(name))
+            for kind, share in zip(kinds, shares, strict=True)
+            if share
+        }
+        kills = {kind: job.result() for kind, job in ended.items()}
+        flips = harmed.result() if harmed else {}
     given = f"--kills {options.kills} --flips {options.flips} --seed {options.seed}"
     record = {
         "command": f"python scripts/trust_state.py {given}",
