@@ -5,6 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import numpy as np
+
 import didact
 from didact.attribution.base import ATTRIBUTIONS
 from didact.data.corpus import generate
@@ -85,7 +87,7 @@ def simulate(rng: Random, workshop: Workshop) -> Attempt:
         0.8,
         lambda r: r.choice(([r.choice(STUDENTS.names())], [{"student": "ridge", "x": 1}], anything(r))),
     )
-    students = students if students else ["ridge"]
+    students = ["ridge"] if students is None or (isinstance(students, list) and not students) else students
     options: dict[str, Any] = {"sizes": [8], "subsets": 2, "controls": chance(rng, 0.3)}
     for key, usual in (
         ("share", 0.2),
@@ -96,7 +98,7 @@ def simulate(rng: Random, workshop: Workshop) -> Attempt:
     ):
         if chance(rng, 0.25):
             options[key] = mostly(rng, usual, 0.5, number)
-    if students != ["ridge"] and isinstance(students, list) and students and students[0] != "ridge":
+    if isinstance(students, list) and students and not isinstance(students[0], np.ndarray) and students[0] != "ridge":
         students = [{"student": students[0], "epochs": 1}] if isinstance(students[0], str) else students
 
     def call() -> None:

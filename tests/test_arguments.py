@@ -19,6 +19,7 @@ WRONG: dict[str, Callable[[], object]] = {
     "labels of load_model": lambda: didact.load_model(labels=3),  # type: ignore[arg-type]
     "device of load_model": lambda: didact.load_model(device={}),  # type: ignore[arg-type]
     "max_length of load_model": lambda: didact.load_model(max_length="long"),  # type: ignore[arg-type]
+    "epsilon of lrp": lambda: didact.explain("a film", method="lrp", epsilon=1e300),
     "fields of load_data": lambda: load_data(["a"], fields=[1]),  # type: ignore[arg-type]
     "split of load_data": lambda: load_data(["a"], split=range(3)),  # type: ignore[arg-type]
     "path of save": lambda: didact.save([], 5),  # type: ignore[arg-type]

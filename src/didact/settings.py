@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import functools
 import inspect
-import math
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, ParamSpec, Self, TypeVar, get_args, get_origin, get_type_hints
@@ -123,10 +122,12 @@ class Between:
 
 LARGEST_INT = 2**63 - 1
 """Of whole numbers that arrays can hold."""
+LARGEST_FLOAT = 3.4e38
+"""Of numbers that networks compute with."""
 
 
 def fits(value: object, hint: object) -> bool:
-    """Whether a plain value has an annotated type; numbers must be finite, lists may stand for tuples."""
+    """Whether a plain value has an annotated type; numbers must be finite in 32 bits, lists may stand for tuples."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return fits(value, parts[0]) and all(_within(value, bounds) for bounds in parts[1:])
@@ -141,7 +142,7 @@ def fits(value: object, hint: object) -> bool:
     if hint in (Any, object):
         return True
     if hint is float:
-        return (isinstance(value, float) and math.isfinite(value)) or fits(value, int)
+        return (isinstance(value, float) and abs(value) <= LARGEST_FLOAT) or fits(value, int)
     if hint is int:
         return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST_INT
     return isinstance(hint, type) and isinstance(value, hint)
@@ -165,6 +166,8 @@ def allowed(hint: object) -> list[str]:
         return [f"a table, each entry {' or '.join(allowed(parts[1]))}"]
     if parts:
         return [name for part in parts for name in allowed(part)]
+    if hint is float:
+        return [f"a float up to {LARGEST_FLOAT:g}"]
     return ["None" if hint is type(None) else f"a {getattr(hint, '__name__', hint)}"]
 
 
