@@ -166,8 +166,6 @@ def allowed(hint: object) -> list[str]:
         return [f"a table, each entry {' or '.join(allowed(parts[1]))}"]
     if parts:
         return [name for part in parts for name in allowed(part)]
-    if hint is float:
-        return [f"a float up to {LARGEST_FLOAT:g}"]
     return ["None" if hint is type(None) else f"a {getattr(hint, '__name__', hint)}"]
 
 
