@@ -251,7 +251,7 @@ class Units:
         """The regions of units of text; refused where a unit is a part of an image."""
         spans = tuple(region for region in self.regions if isinstance(region, Span))
         if len(spans) != len(self.regions):
-            raise InputError(f"these units are {self.level}es of an image, and words or tokens are needed here")
+            raise InputError(f"these units are {self.level}s of an image, and words or tokens are needed here")
         return spans
 
     @cached_property
