@@ -61,7 +61,7 @@ ROOMS = {
 # Room -> the libraries it may use, besides the standard library.
 LIBRARIES = {
     "base": "numpy PIL",
-    "ops": "numpy torch regex",
+    "ops": "numpy torch regex scipy",
     "stats": "numpy scipy",
     "render": "numpy rich",
     "models": "numpy torch transformers safetensors",

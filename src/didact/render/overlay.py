@@ -62,11 +62,11 @@ def heat(explanation: Explanation, field: int = 0) -> Floats:
         if region.field != field:
             continue
         if isinstance(region, Box):
-            place: object = (slice(region.top, region.bottom), slice(region.left, region.right))
+            total[region.top : region.bottom, region.left : region.right] += strength
+            covered[region.top : region.bottom, region.left : region.right] = True
         elif isinstance(region, Mask):
-            place = region.pixels
-        total[place] += strength  # type: ignore[index]
-        covered[place] = True  # type: ignore[index]
+            total[region.pixels] += strength
+            covered[region.pixels] = True
     return np.where(covered, np.clip(total, -1, 1), np.nan)
 
 

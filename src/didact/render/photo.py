@@ -87,9 +87,7 @@ def _rectangle(left: int, top: int, width: int, height: int) -> str:
 
 def _frame(image: Image) -> str:
     width, height = image.size
-    squares = (
-        ";image-rendering:pixelated" if width <= _SQUARES else ""
-    )  # of a tiny image
+    squares = ";image-rendering:pixelated" if width <= _SQUARES else ""  # of a tiny image
     return f"width:{max(width, SHOWN)}px;aspect-ratio:{width}/{height}{squares}"
 
 
