@@ -635,7 +635,8 @@ class MetricCard:
         low: smallest possible value.
         high: largest possible value.
         needs: what it looks at beyond the explanations: "model", "rationale", "explainer" (to explain further texts),
-            "corpus" (all examples at once), "repeats" (other seeds), "others" (other explainers), "surrogate".
+            "corpus" (all examples at once), "repeats" (other seeds), "others" (other explainers), "surrogate"; of the
+            explained examples "text" (not images) and "classes" (a prediction with probabilities).
         invariant: to any strictly increasing map of a text's scores ("order"), to a x + b with a > 0 ("affine"), to a x
             ("scale"), or to "none" of these.
         timed: whether it measures time or memory, so that no two runs give the same number.
