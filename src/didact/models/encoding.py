@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from didact.errors import InputError, ModelError
 from didact.models.exclusive import exclusive
-from didact.ops.units import TokenSpan, group_words
+from didact.ops.units import WORDS, TokenSpan, group_words
 from didact.types import Example, Level, Span, Units
 
 if TYPE_CHECKING:
@@ -163,8 +163,8 @@ class Encoder:
 
     def _grouped(self, example: Example, code: Encoding, level: Level) -> tuple[list[Span], list[list[int]]]:
         """Units of a level and the positions of each."""
-        if level == "word":
-            return code.words
+        if level in WORDS:
+            return group_words(example.texts, code.tokens, level)
         written = [(i, token) for i, token in enumerate(code.tokens) if token is not None and token[2] > token[1]]
         return [Span(start, end, field) for _, (field, start, end) in written], [[i] for i, _ in written]
 

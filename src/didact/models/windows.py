@@ -10,7 +10,7 @@ import numpy as np
 
 from didact.errors import InputError
 from didact.models.encoding import Encoder, Encoding
-from didact.ops.units import TokenSpan, group_words
+from didact.ops.units import WORDS, TokenSpan, group_words
 from didact.types import Example, Level, Span
 
 MOST = 32
@@ -24,9 +24,9 @@ SMALLEST = 8
 class WindowEncoder(Encoder):
     """Every window repeats the first text and shows the next part of the second; positions count through all windows.
 
-    Levels are "word" and "token" of both texts, and the words of "question" or "passage" alone, the other being always
-    present. A word that stands in several windows covers its positions in each of them, so that it is absent
-    everywhere or nowhere.
+    Levels are those of all texts, and the words of "question" or "passage" alone, the other being always present. A
+    word that stands in several windows covers its positions in each of them, so that it is absent everywhere or
+    nowhere.
     """
 
     cuts = False
@@ -62,7 +62,7 @@ class WindowEncoder(Encoder):
 
     def _grouped(self, example: Example, code: Encoding, level: Level) -> tuple[list[Span], list[list[int]]]:
         chosen = {"question": 0, "passage": 1}.get(level)
-        spans, positions = self._everywhere(example, code, "token" if level == "token" else "word")
+        spans, positions = self._everywhere(example, code, "word" if chosen is not None else level)
         kept = [number for number, span in enumerate(spans) if chosen in (None, span.field)]
         return [spans[number] for number in kept], [positions[number] for number in kept]
 
@@ -71,8 +71,8 @@ class WindowEncoder(Encoder):
         if not code.passes.any():
             return super()._grouped(example, code, level)
         tokens, places = _distinct(code)
-        if level == "word":
-            spans, numbers = group_words(example.texts, tokens)
+        if level in WORDS:
+            spans, numbers = group_words(example.texts, tokens, level)
         else:
             numbers = [[number] for number, (_, start, end) in enumerate(tokens) if start < end]
             spans = [Span(tokens[own][1], tokens[own][2], tokens[own][0]) for (own,) in numbers]

@@ -44,7 +44,7 @@ class QuestionReader(PairReader):
         options: length of a window, and the share of text that may lie behind the last one.
     """
 
-    levels: tuple[Level, ...] = ("word", "token", "question", "passage")
+    levels: tuple[Level, ...] = (*PairReader.levels, "question", "passage")
 
     def __init__(
         self, network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, options: ReaderOptions | None = None
