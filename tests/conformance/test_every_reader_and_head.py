@@ -24,7 +24,7 @@ from didact.testing.models import CHECKS, applicable, check, sample
 from didact.testing.tiny import tiny_model
 from didact.types import Example, Prediction, Scale, Target, Units
 
-LABELS = {"class": ("negative", "neutral", "positive"), "number": ("score",)}
+LABELS = {"class": ("negative", "neutral", "positive"), "number": ("score",), "span": ("start", "end")}
 """Names of a tiny network's outputs by the kind of answer."""
 ARCHITECTURES = ("bert", "gpt2")
 """With a mask token, reading the first position; without, reading the last."""
@@ -32,7 +32,8 @@ ARCHITECTURES = ("bert", "gpt2")
 
 @cache
 def model(reader: str, head: str, architecture: str) -> NetworkModel:
-    network, tokenizer = tiny_model(architecture, LABELS[HEADS.card(head).answers])
+    card = HEADS.card(head)
+    network, tokenizer = tiny_model(architecture, LABELS[card.answers], auto_class=card.auto_class)
     return compose(network, tokenizer, inputs=reader)
 
 
