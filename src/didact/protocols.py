@@ -11,10 +11,9 @@ from didact.types import (
     Cost,
     Example,
     Explanation,
-    Field,
+    FieldLike,
     Floats,
     Grade,
-    Image,
     JsonValue,
     Keep,
     Level,
@@ -33,7 +32,7 @@ ATTENTIVE = "attentive"
 LAYERED = "layered"
 HIDDEN = "hidden"
 
-ExampleLike = str | Image | tuple[Field, ...] | Example
+ExampleLike = FieldLike | tuple[FieldLike, ...] | Example
 """What a user may pass as one thing to explain."""
 
 TargetLike = int | str | Target | None

@@ -117,7 +117,9 @@ def add_remote_code(parser: argparse._ActionsContainer) -> None:
 def add_method(parser: argparse.ArgumentParser) -> None:
     """Settings that all methods have."""
     group = parser.add_argument_group("method")
-    group.add_argument("--level", help="what gets a score: word or token (default: the model's first level, word)")
+    group.add_argument(
+        "--level", help="what gets a score: word, token, whitespace, patch, ... (default: the model's first level)"
+    )
     group.add_argument("--scale", choices=SCALES, help="which number is explained (default: logit, if there is one)")
 
 

@@ -52,8 +52,8 @@ def load_data(
         limit: at most so many, sampled in the proportion of the labels. Seed and texts alone decide which and in
             which order, not the order of the file; a smaller limit gives the beginning of a larger one's.
         seed: of the sampling; for "corpus" of the generation.
-        fields: field of an example ("text", "text_pair", "label", "rationale", "annotators", "tokens", "id") ->
-            column, where it is not one of the usual names; None leaves a field out.
+        fields: field of an example ("text", "text_pair", "label", "rationale", "annotators", "tags", "tags_pair",
+            "tokens", "id") -> column, where it is not one of the usual names; None leaves a field out.
 
     Example:
         >>> data = load_data([{"review": "A dull plot.", "label": "negative", "rationale": [[2, 6]]}])

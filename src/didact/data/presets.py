@@ -17,7 +17,7 @@ class Preset:
 
     Attributes:
         name: the name to load it by; also that of its folder.
-        task: what is classified.
+        task: what is predicted.
         labels: names of the classes by number.
         splits: splits as published.
         hub: id on the Hugging Face Hub, as OWNER/NAME, OWNER/NAME:CONFIG, with @REVISION where one is needed; empty
@@ -65,6 +65,7 @@ class Preset:
 _SMAT = "Fernandes et al. 2022 (SMaT), after Pruthi et al. 2022, who cut the test set for students"
 _L2E = "Situ et al. 2021 (L2E)"
 _OPINION = ("negative", "positive")
+_LANGUAGES = ("en-de", "en-zh", "et-en", "ne-en", "ro-en", "ru-en", "si-en")
 _TRAIN_TEST = ("train", "test")
 _THREE = ("train", "validation", "test")
 
@@ -114,6 +115,24 @@ _ALL = (
             "student_test": Slice("test", 22_500, 25_000, f"2,500; {_SMAT}"),
         },
         notes="HTML line breaks are kept; 123 texts are in train and in test, as published",
+    ),
+    Preset(
+        "mlqe_pe",
+        "quality of a machine translation, as a number",
+        (),
+        tuple(f"{pair}.{split}" for pair in _LANGUAGES for split in ("train", "dev", "test20")),
+        "",
+        "Fomicheva et al. 2020 (MLQE-PE)",
+        fields={
+            "text": "source",
+            "text_pair": "target",
+            "label": "score",
+            "tags": "source_tags",
+            "tags_pair": "target_tags",
+        },
+        rationales="words tagged BAD, of the source and of the translation",
+        notes="a split per language pair and published split; the label is the mean of the annotators' standardised "
+        "assessments; words are those between blanks, as tokenised; the rationale is evidence against quality",
     ),
     Preset(
         "movie_rationales",

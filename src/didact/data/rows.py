@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from didact.data.quality import Masks, read_tags, tagged_spans
 from didact.data.rationales import majority, read_annotators, read_rationale
 from didact.errors import FormatError, InputError, ParameterError
 from didact.registry import close_names
-from didact.types import Example
+from didact.types import Example, Span
 from didact.validation import shown
 
 Fields = Mapping[str, str | Sequence[str] | None]
@@ -19,6 +21,10 @@ Fields = Mapping[str, str | Sequence[str] | None]
 
 Row = tuple[str, Mapping[str, object] | Example]
 """Where a row stands, for messages, and what it holds."""
+
+
+MARKED = ("rationale", "annotators", "tags", "tags_pair")
+"""Fields that hold what people marked."""
 
 
 class Cells(dict[str, object]):
@@ -34,6 +40,7 @@ PAIRS = (
     ("question", "context"),
     ("question", "passage"),
     ("query", "passage"),
+    ("source", "target"),
 )
 """Columns that hold the two texts of a pair, where they stand together."""
 
@@ -43,6 +50,8 @@ USUAL: Mapping[str, tuple[str, ...]] = {
     "label": ("label", "sentiment", "class", "category", "gold_label"),
     "rationale": ("rationale", "rationales", "evidences"),
     "annotators": ("annotators",),
+    "tags": ("source_tags",),
+    "tags_pair": ("target_tags",),
     "tokens": ("tokens",),
     "id": ("id", "idx", "guid", "uid"),
 }
@@ -83,7 +92,7 @@ class RowReader:
             self._columns[key] = self._choose(key, where)
         columns = self._columns[key]
         text = _text(row, columns, "text", where)
-        marked = any(_value(row, columns, field) is not None for field in ("rationale", "annotators"))
+        marked = any(_value(row, columns, field) is not None for field in MARKED)
         tokens = _tokens(row, columns, where) if marked or text is None else None
         if text is None and tokens:
             text = " ".join(tokens)
@@ -168,16 +177,46 @@ def _with_rationale(
     example: Example, row: Mapping[str, object], columns: Mapping[str, str], tokens: Sequence[str] | None, where: str
 ) -> Example:
     marked, people = (_value(row, columns, field) for field in ("rationale", "annotators"))
-    field = "rationale"
-    try:
+    with _naming("rationale", columns, where):
         spans = None if marked is None else read_rationale(marked, example, tokens)
-        field = "annotators"
+    with _naming("annotators", columns, where):
         each = () if people is None else read_annotators(people, example, tokens)
+    tagged = _tagged(example, row, columns, where)
+    if tagged and (spans is not None or each):
+        raise FormatError(
+            f"{where}: there are tags beside a rationale; fields={{'tags': None, 'tags_pair': None}} leaves them out"
+        )
+    if len(tagged) == 1:
+        return dataclasses.replace(example, rationale=tagged[0])
+    each = each or tagged
+    rationale = majority(each) if spans is None and each else spans
+    return dataclasses.replace(example, rationale=rationale, annotators=each)
+
+
+def _tagged(
+    example: Example, row: Mapping[str, object], columns: Mapping[str, str], where: str
+) -> tuple[tuple[Span, ...], ...]:
+    """What each annotator tagged BAD; nothing where there are no tags."""
+    sides: list[Masks | None] = [None, None]
+    for number, field in enumerate(("tags", "tags_pair")):
+        value = _value(row, columns, field)
+        if value is not None:
+            with _naming(field, columns, where):
+                sides[number] = read_tags(value, example, number)
+    if not any(side is not None for side in sides):
+        return ()
+    with _naming("tags", columns, where):
+        return tagged_spans(sides[: len(example.fields)], example)
+
+
+@contextlib.contextmanager
+def _naming(field: str, columns: Mapping[str, str], where: str) -> Iterator[None]:
+    """Errors with the place of the row, the column, and how to leave it out."""
+    try:
+        yield
     except FormatError as problem:
         hint = f"fields={{{field!r}: None}} leaves it out"
         raise FormatError(f"{where}: field {columns[field]!r}: {problem}; {hint}") from None
-    rationale = majority(each) if spans is None and each else spans
-    return dataclasses.replace(example, rationale=rationale, annotators=each)
 
 
 def _text(row: Mapping[str, object], columns: Mapping[str, str], field: str, where: str) -> str | None:

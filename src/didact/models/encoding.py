@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from didact.errors import InputError, ModelError
 from didact.models.exclusive import exclusive
-from didact.ops.units import TokenSpan, group_words
+from didact.ops.units import WORDS, TokenSpan, group_words
 from didact.types import Example, Level, Span, Units
 
 if TYPE_CHECKING:
@@ -130,8 +130,8 @@ class Encoder:
         ]
 
     def _units(self, example: Example, code: Encoding, level: Level) -> Units:
-        if level == "word":
-            spans, positions = group_words(example.texts, code.tokens)
+        if level in WORDS:
+            spans, positions = group_words(example.texts, code.tokens, level)
         else:
             written = [(i, token) for i, token in enumerate(code.tokens) if token is not None and token[2] > token[1]]
             spans = [Span(start, end, field) for _, (field, start, end) in written]

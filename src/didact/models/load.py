@@ -23,7 +23,9 @@ from didact.models.encoders import (
     read_network,
     reading,
 )
+from didact.models.function_inputs import FunctionInputs, TextInputs
 from didact.models.heads.classes import ClassesHead
+from didact.models.image_inputs import ImageInputs
 from didact.models.network import NetworkModel
 from didact.models.readers.base import READERS, ReaderOptions, network_name
 from didact.models.readers.patches import is_image_processor
@@ -76,7 +78,7 @@ def load_model(  # noqa: PLR0913 - the one door, and every option has a default
     """
     names = _names(labels)
     if callable(source) and not _is_network(source) and not _is_pipeline(source):
-        return BlackBox(source, labels=names, name=name, version=version)
+        return BlackBox(source, _view(inputs), labels=names, name=name, version=version)
     if name is not None or version is not None:
         raise ParameterError("name and version are for functions; a network is identified by its content")
     if isinstance(source, (NetworkModel, BlackBox)):
@@ -93,6 +95,14 @@ def load_model(  # noqa: PLR0913 - the one door, and every option has a default
         folder = local_folder(str(source)) if isinstance(source, (str, Path)) else None
         _check(network, tokenizer, folder)
     return compose(network, tokenizer, inputs=inputs, options=options, labels=names, batch_tokens=batch_tokens)
+
+
+def _view(inputs: str | None) -> FunctionInputs:
+    """What a function is called with."""
+    kinds: dict[str, type[TextInputs] | type[ImageInputs]] = {"text": TextInputs, "image": ImageInputs}
+    if inputs is not None and inputs not in kinds:
+        raise ParameterError(f"inputs of a function are {' or '.join(map(repr, kinds))}, got {inputs!r}")
+    return kinds[inputs or "text"]()
 
 
 def _names(labels: Sequence[str] | None) -> tuple[str, ...] | None:

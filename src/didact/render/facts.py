@@ -10,9 +10,9 @@ import numpy as np
 
 from didact.errors import InputError
 from didact.render.pieces import name, ranked
-from didact.types import Example, Explanation, Target
+from didact.types import Example, Explanation, Image, Span, Target
 
-FIELDS = ("text", "pair")
+_FIELDS = ("text", "pair")
 _SCALES = {"logit": "logit", "log_probability": "log-probability", "probability": "probability"}
 
 
@@ -70,6 +70,24 @@ def grouped(explanations: Sequence[Explanation]) -> list[Group]:
     return [Group(tuple(members)) for members in groups]
 
 
+def field_name(example: Example, field: int) -> str:
+    """What a field is called: image, text, or pair for the second text."""
+    if isinstance(example.fields[field], Image):
+        return "image"
+    return _FIELDS[field] if field < len(_FIELDS) else f"text {field + 1}"
+
+
+def plural(noun: str, count: int) -> str:
+    """A level as a noun: 1 patch, 2 patches, 3 words."""
+    return noun if count == 1 else noun + ("es" if noun.endswith(("ch", "s", "x")) else "s")
+
+
+def snippet(example: Example) -> str:
+    """How an example begins, in one line."""
+    first = example.fields[0]
+    return name(first, 120) if isinstance(first, str) else " ".join(filter(None, (example.preview, example.id)))
+
+
 def certainty(explanation: Explanation) -> str:
     """Probability of the predicted class, or the value of a regression."""
     prediction = explanation.prediction
@@ -115,7 +133,12 @@ def warnings(explanation: Explanation) -> list[str]:
     cut, unknown = explanation.units.truncated, explanation.units.unknown
     lines = []
     if cut > 0:
-        lines.append(f"{_share(cut)} of the text was cut off by the model's length limit")
+        image = any(isinstance(field, Image) for field in explanation.example.fields)
+        lines.append(
+            f"{_share(cut)} of the image lies outside of what the model looks at"
+            if image
+            else f"{_share(cut)} of the text was cut off by the model's length limit"
+        )
     if unknown > 0:
         lines.append(f"{_share(unknown)} of the text's tokens are unknown to the model's tokenizer")
     return lines + list(explanation.warnings)
@@ -145,7 +168,9 @@ def meanings(group: Group) -> list[tuple[bool, tuple[str, ...]]]:
 def scaling(group: Group) -> str:
     """How strong the strongest colour is, and what ± means where numbers have one."""
     errors = "; ± is one standard error" if any(each.errors for each in group.explanations) else ""
-    return _fullest(group) + errors
+    boxes = any(not isinstance(region, Span) for region in group.first.units.regions)
+    places = "; parts of an image are named left:top:right:bottom, in pixels" if boxes else ""
+    return _fullest(group) + errors + places
 
 
 def numbers(explanation: Explanation) -> list[str]:

@@ -6,8 +6,9 @@ import itertools
 from collections import defaultdict
 from dataclasses import dataclass
 
+from didact.errors import InputError
 from didact.render.colour import strengths
-from didact.types import Explanation
+from didact.types import Explanation, Span
 
 _SHOWN = {code: 0x2400 + code for code in range(32)} | {0x7F: 0x2421} | dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
 # Halves of surrogate pairs cannot be written, U+FFFE and U+FFFF are no XML, and marks that turn the direction of what
@@ -37,7 +38,9 @@ class Piece:
 
 def pieces(explanation: Explanation, field: int = 0) -> list[Piece]:
     """The pieces of one field; their texts joined are the field."""
-    text = explanation.example.texts[field]
+    text = explanation.example.fields[field]
+    if not isinstance(text, str):
+        raise InputError(f"field {field} of this example is an image, and a text is needed here")
     edges = _edges(explanation, field, len(text))
     power = strengths(explanation)
     scored = [at for at, (opened, closed) in edges.items() if opened or closed]
@@ -76,8 +79,8 @@ def _edges(explanation: Explanation, field: int, length: int) -> dict[int, tuple
     edges: defaultdict[int, tuple[list[int], set[int]]] = defaultdict(lambda: ([], set()))
     for end in (0, length):
         edges[end]
-    for unit, span in enumerate(explanation.units.spans):
-        if span.field == field and span.start < span.end:
+    for unit, span in enumerate(explanation.units.regions):
+        if isinstance(span, Span) and span.field == field and span.start < span.end:
             edges[span.start][0].append(unit)
             edges[span.end][1].add(unit)
     return edges

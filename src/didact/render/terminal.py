@@ -21,6 +21,7 @@ from rich.text import Text
 from didact.render import facts
 from didact.render.colour import DARK, FAINT, LIGHT, Palette, channels, strengths, tint
 from didact.render.console import safe_console
+from didact.render.mosaic import Mosaic
 from didact.render.pieces import Piece, name, pieces, printable, ranked
 from didact.types import Explanation
 
@@ -177,22 +178,31 @@ def _warnings(lines: Sequence[str]) -> list[RenderableType]:
     return [Text(printable(f"warning: {line}"), "bold yellow") for line in lines]
 
 
-def _source(explanation: Explanation, palette: Palette) -> Text:
-    """The source text, coloured; each field under its name where there are two."""
-    shown = Text(overflow="fold")
-    fields = explanation.example.texts
-    for field in range(len(fields)):
+def _source(explanation: Explanation, palette: Palette) -> RenderableType:
+    """The fields one below the other, coloured; texts under their names where there are several fields."""
+    fields = explanation.example.fields
+    parts: list[RenderableType] = []
+    for number, field in enumerate(fields):
+        if not isinstance(field, str):
+            parts.append(Mosaic(explanation, number))
+            continue
+        text = Text(overflow="fold")
         if len(fields) > 1:
-            shown.append(f"{facts.FIELDS[field]}  ", "dim")
-        # Rich drops a carriage return; before a line break it is not missed, alone it gets its picture.
-        written = re.sub("\r(?!\n)", "␍", printable(fields[field]))
-        place = 0
-        for piece in pieces(explanation, field):
-            after = place + len(piece.text)
-            shown.append(written[place:after], _style(piece, explanation.signed, palette))
-            place = after
-        if field + 1 < len(fields):
-            shown.append("\n")
+            text.append(f"{facts.field_name(explanation.example, number)}  ", "dim")
+        parts.append(_coloured(text, explanation, number, palette))
+    return Group(*parts)
+
+
+def _coloured(shown: Text, explanation: Explanation, field: int, palette: Palette) -> Text:
+    """One text, appended with its colours."""
+    parts = pieces(explanation, field)
+    # Rich drops a carriage return; before a line break it is not missed, alone it gets its picture.
+    written = re.sub("\r(?!\n)", "␍", printable("".join(piece.text for piece in parts)))
+    place = 0
+    for piece in parts:
+        after = place + len(piece.text)
+        shown.append(written[place:after], _style(piece, explanation.signed, palette))
+        place = after
     return shown
 
 

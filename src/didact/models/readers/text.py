@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 PAIR_LABELS = ("entail", "contradict", "duplicate", "paraphrase", "equivalent")
 """Parts of the names that labels have where a network was trained on pairs."""
+PAIR_NUMBERS = ("quality", "similarity")
+"""Names of the only output of a network that measures how well two texts go together."""
 
 
 @READERS.register(
@@ -33,13 +35,15 @@ PAIR_LABELS = ("entail", "contradict", "duplicate", "paraphrase", "equivalent")
 class TextReader(Reader[Encoding]):
     """Feeds token ids, or embeddings of them, with an attention mask; units are words or tokens.
 
+    Words of the level "whitespace" are what stands between blanks, as tokenised corpora count them.
+
     Args:
         network: a Transformers network, or one that takes the same inputs.
         tokenizer: its fast tokenizer.
         options: length limits.
     """
 
-    levels: tuple[Level, ...] = ("word", "token")
+    levels: tuple[Level, ...] = ("word", "token", "whitespace")
     tokenizer: PreTrainedTokenizerBase
 
     def __init__(
@@ -154,8 +158,8 @@ def takes_segments(network: nn.Module) -> bool:
 def names_pairs(network: nn.Module) -> bool:
     """Whether label names such as "entailment" mean that the network compares two texts."""
     names = getattr(getattr(network, "config", None), "id2label", None) or {}
-    labels = " ".join(str(label).lower() for label in names.values())
-    return any(word in labels for word in PAIR_LABELS)
+    labels = [str(label).lower() for label in names.values()]
+    return any(word in label for label in labels for word in PAIR_LABELS) or labels in [[name] for name in PAIR_NUMBERS]
 
 
 def has_tokenizer(processor: object) -> bool:
