@@ -601,7 +601,7 @@ class Card:
         seeded: whether the result depends on a seed.
         axioms: completeness, dummy, symmetry, as far as the method promises them.
         tolerance: how far completeness may be missed at default settings, relative to 1 + |difference|.
-        inputs: kinds of example it takes.
+        inputs: kinds of example it takes: "text", "pair", "image".
         needs_rationale: whether it explains only examples that have a human rationale.
     """
 
@@ -615,7 +615,7 @@ class Card:
     seeded: bool = False
     axioms: frozenset[str] = frozenset()
     tolerance: float = 1e-4
-    inputs: tuple[str, ...] = ("text", "pair")
+    inputs: tuple[str, ...] = ("text", "pair", "image")
     needs_rationale: bool = False
 
     def to_dict(self) -> dict[str, Any]:

@@ -340,8 +340,11 @@ class NetworkModel:
         """Which position the classifier reads."""
         if self.head.reads is not None:
             return self.head.reads
-        if getattr(getattr(self.network, "config", None), "classifier_pooling", "cls") == "mean":
+        config = getattr(self.network, "config", None)
+        if getattr(config, "classifier_pooling", "cls") == "mean" or getattr(config, "use_mean_pooling", False):
             return "mean"
+        if self.reader.reads is not None:
+            return self.reader.reads
         return "last" if self.traits.reads_last else "first"
 
     def trace(self, units: Units) -> tuple[Prediction, Trace]:

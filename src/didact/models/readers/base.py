@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from didact.errors import CapabilityError
 from didact.models.batch import Encoded, Inputs, Ints
 from didact.ops.masking import Absence
+from didact.protocols import Reads
 from didact.registry import Registry
 from didact.types import Example, Keep, Level, Units
 
@@ -41,6 +42,7 @@ class ReaderCard:
         fields: kinds of the fields that an example has, in order: "text" or "image".
         processor: the Transformers class that loads what turns fields into inputs.
         architecture: what the names of the Transformers classes contain that need this reader; "" where any may.
+        main_input: the argument of the networks that it feeds by which Transformers knows them ("pixel_values").
     """
 
     name: str
@@ -49,6 +51,7 @@ class ReaderCard:
     fields: tuple[str, ...]
     processor: str = "AutoTokenizer"
     architecture: str = ""
+    main_input: str = "input_ids"
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,7 @@ class Reader(ABC, Generic[E]):
         network: the network that is fed.
         tokenizer: of a reader of texts.
         options: the limits in force.
+        reads: which position the network's classifier reads, where the reader knows it.
     """
 
     card: ClassVar[ReaderCard]
@@ -108,6 +112,7 @@ class Reader(ABC, Generic[E]):
     network: nn.Module
     tokenizer: PreTrainedTokenizerBase | None = None
     options = ReaderOptions()
+    reads: Reads | None = None
 
     @classmethod
     def serves(cls, network: nn.Module, processor: object) -> bool:
