@@ -15,8 +15,8 @@ from didact.testing.tiny import tiny_model
 
 
 def test_every_file_is_a_registered_name_with_a_card() -> None:
-    assert READERS.names() == ["pair", "text"]
-    assert HEADS.names() == ["classes", "number"]
+    assert {"pair", "text"} <= set(READERS.names())
+    assert {"classes", "number"} <= set(HEADS.names())
     assert {card.answers for card in HEADS.cards()} == {"class", "number"}
     assert all(card.summary.endswith(".") for card in (*READERS.cards(), *HEADS.cards()))
 
@@ -47,5 +47,5 @@ def test_what_nothing_serves_is_refused_with_what_is_served() -> None:
         choose_head(["BertModel"], network.config)
     with pytest.raises(ModelError, match=r"no reader serves BertForSequenceClassification with a int; .*inputs="):
         choose_reader(network, 3)
-    with pytest.raises(UnknownNameError, match=r"unknown reader 'pairs' \(did you mean pair\?\); known: pair, text"):
+    with pytest.raises(UnknownNameError, match=r"unknown reader 'pairs' \(did you mean pair\?\); known: pair, .*text"):
         load_model((network, tokenizer), inputs="pairs")

@@ -102,7 +102,7 @@ class NetworkModel:
     def _try(self) -> Traits:
         with evaluating(self.network):  # not a cached_property, whose lock would be taken before the network's
             if self._traits is None:
-                self._traits = find_traits(self.network, self.reader, self.head.outputs)
+                self._traits = find_traits(self.network, self.reader, self.head)
                 if not self._traits.batches:
                     self.budget.rows = 1
             return self._traits
@@ -300,10 +300,13 @@ class NetworkModel:
         with evaluating(self.network), torch.inference_mode():
             for code in self._encode(units):
                 batch = EncodedBatch(self.reader.whole([code]), [code])
-                result, layers = attention_maps(
-                    self.network, batch.inputs, lambda matrix: self._rows(matrix[0].float(), rows), kind
-                )
-                seen.append((self._prediction(self.head.outputs(result), batch), torch.stack(layers)))
+                inputs, size = self.head.feeding(self.network, batch), len(code)
+
+                def keep(matrix: Tensor, size: int = size) -> Tensor:
+                    return self._rows(matrix[0, :, :size, :size].float(), rows)
+
+                result, layers = attention_maps(self.network, inputs, keep, kind)
+                seen.append((self._prediction(self.head.answers(result, batch), batch), torch.stack(layers)))
         count(forwards=len(units), evaluated=len(units))
         return seen
 
@@ -321,11 +324,12 @@ class NetworkModel:
                 def value(
                     result: object, batch: EncodedBatch = batch, target: Target = target
                 ) -> tuple[Tensor, Tensor]:
-                    outputs = self.head.outputs(result)
+                    outputs = self.head.answers(result, batch)
                     return outputs, self.head.values(outputs, [target], batch)
 
-                outputs, layers = maps_times_gradient(self.network, batch.inputs, value)
-                maps = torch.stack([self._rows(layer[0].float(), rows) for layer in layers])
+                outputs, layers = maps_times_gradient(self.network, self.head.feeding(self.network, batch), value)
+                size = len(code)
+                maps = torch.stack([self._rows(layer[0, :, :size, :size].float(), rows) for layer in layers])
                 seen.append((self._prediction(outputs, batch), maps))
         count(forwards=len(units), backwards=len(units), evaluated=len(units))
         return seen
@@ -333,6 +337,8 @@ class NetworkModel:
     @property
     def reads(self) -> Reads:
         """Which position the classifier reads."""
+        if self.reader.reads is not None:
+            return self.reader.reads
         if getattr(getattr(self.network, "config", None), "classifier_pooling", "cls") == "mean":
             return "mean"
         return "last" if self.traits.reads_last else "first"
@@ -353,7 +359,7 @@ class NetworkModel:
         return self.reader.encode([unit.example for unit in units])
 
     def _outputs(self, batch: EncodedBatch) -> Tensor:
-        return self.head.outputs(self.network(**batch.inputs))
+        return self.head.evaluate(self.network, batch)
 
     def _prediction(self, outputs: Tensor, batch: EncodedBatch) -> Prediction:
         return self.head.predictions(outputs.float().cpu(), batch)[0]

@@ -16,7 +16,9 @@ from torch import Tensor, nn
 
 from didact.errors import CapabilityError
 from didact.models.batch import Encoded, Inputs, Ints
+from didact.models.prompts import Prompt
 from didact.ops.masking import Absence
+from didact.protocols import Reads
 from didact.registry import Registry
 from didact.types import Example, Keep, Level, Units
 
@@ -56,10 +58,12 @@ class ReaderOptions:
     Attributes:
         max_length: length limit in positions, below the network's own.
         max_truncated: largest share of an example that the limit may cut off before that is an error.
+        prompt: of a language model.
     """
 
     max_length: int | None = None
     max_truncated: float = 0.5
+    prompt: Prompt | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +102,8 @@ class Reader(ABC, Generic[E]):
         network: the network that is fed.
         tokenizer: of a reader of texts.
         options: the limits in force.
+        reads: which position the answer is read from, where the reader knows; else the network is tried.
+        shares_prefix: whether variants begin alike and the network, a decoder, may compute that beginning once.
     """
 
     card: ClassVar[ReaderCard]
@@ -106,6 +112,8 @@ class Reader(ABC, Generic[E]):
     network: nn.Module
     tokenizer: PreTrainedTokenizerBase | None = None
     options = ReaderOptions()
+    reads: Reads | None = None
+    shares_prefix: bool = False
 
     @classmethod
     def serves(cls, network: nn.Module, processor: object) -> bool:
