@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -24,6 +25,7 @@ from didact.models.identity import network_identity
 from didact.models.layers import Trace, is_layered, trace
 from didact.models.packed import is_packed
 from didact.models.planner import default_budget, run
+from didact.models.prefix_cache import without_prefix
 from didact.models.readers.base import AnyReader, network_name
 from didact.models.soft_masks import position_weights, soft_values
 from didact.models.traits import Traits, find_traits
@@ -184,12 +186,14 @@ class NetworkModel:
             rows = VariantRows(units, codes, keep, operator, self.reader, self.traits.position_offset)
             values = np.zeros(len(rows.owner))
 
+            source, budget = without_prefix(rows, self.network, self.budget, self.traits.reuses_prefix)
+
             def evaluate(batch: Ints) -> None:
-                made = rows.batch(batch)
+                made = source.batch(batch)
                 wanted = [targets[i] for i in rows.owner[batch]]
                 values[batch] = self.head.values(self._outputs(made).float(), wanted, made).cpu().numpy()
 
-            run("evaluating variants", rows.lengths, self.budget, True, evaluate)
+            run("evaluating variants", source.lengths, budget, True, evaluate)
         count(forwards=sum(len(masks) for masks in keep), evaluated=len(rows.owner))
         return rows.spread(values)
 
@@ -300,12 +304,8 @@ class NetworkModel:
         with evaluating(self.network), torch.inference_mode():
             for code in self._encode(units):
                 batch = EncodedBatch(self.reader.whole([code]), [code])
-                inputs, size = self.head.feeding(self.network, batch), len(code)
-
-                def keep(matrix: Tensor, size: int = size) -> Tensor:
-                    return self._rows(matrix[0, :, :size, :size].float(), rows)
-
-                result, layers = attention_maps(self.network, inputs, keep, kind)
+                keep = partial(self._rows, rows=rows, size=len(code))
+                result, layers = attention_maps(self.network, self.head.feeding(self.network, batch), keep, kind)
                 seen.append((self._prediction(self.head.answers(result, batch), batch), torch.stack(layers)))
         count(forwards=len(units), evaluated=len(units))
         return seen
@@ -328,8 +328,7 @@ class NetworkModel:
                     return outputs, self.head.values(outputs, [target], batch)
 
                 outputs, layers = maps_times_gradient(self.network, self.head.feeding(self.network, batch), value)
-                size = len(code)
-                maps = torch.stack([self._rows(layer[0, :, :size, :size].float(), rows) for layer in layers])
+                maps = torch.stack([self._rows(layer, rows, len(code)) for layer in layers])
                 seen.append((self._prediction(outputs, batch), maps))
         count(forwards=len(units), backwards=len(units), evaluated=len(units))
         return seen
@@ -364,8 +363,9 @@ class NetworkModel:
     def _prediction(self, outputs: Tensor, batch: EncodedBatch) -> Prediction:
         return self.head.predictions(outputs.float().cpu(), batch)[0]
 
-    def _rows(self, matrix: Tensor, rows: AttentionRows) -> Tensor:
-        """Reduce (heads, queries, keys) over queries."""
+    def _rows(self, seen: Tensor, rows: AttentionRows, size: int) -> Tensor:
+        """Reduce one example's (1, heads, queries, keys) over queries; what the head reads besides comes behind it."""
+        matrix = seen[0, :, :size, :size].float()
         if rows == "all":
             return matrix
         if rows == "mean" or self.reads == "mean":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,7 @@ from didact.models.batch import EncodedBatch, Inputs, Ints
 from didact.models.eval_mode import quiet
 from didact.models.heads.base import Head
 from didact.models.packed import is_packed
+from didact.models.prefix_cache import can_reuse
 from didact.models.readers.base import AnyReader
 
 _TOLERANCE = 1e-5
@@ -35,6 +37,7 @@ class Traits:
         takes_embeddings: whether ``inputs_embeds`` reproduces the plain pass, and gradients reach it.
         pads_embeddings: whether right-padded embeddings do too.
         reads_last: whether they are accepted and change the outputs: the network reads its last position.
+        reuses_prefix: whether variants may be evaluated from their first absent position on.
     """
 
     position_offset: int | None
@@ -43,6 +46,7 @@ class Traits:
     takes_embeddings: bool
     pads_embeddings: bool
     reads_last: bool
+    reuses_prefix: bool
 
     @property
     def must_delete(self) -> bool:
@@ -60,6 +64,7 @@ def find_traits(network: nn.Module, reader: AnyReader, head: Head) -> Traits:
     """
     trial = _Trial(network, reader, head)
     packed = is_packed(network)
+    config, evaluate = getattr(network, "config", None), partial(head.evaluate, network)
     with quiet(), torch.inference_mode():
         vectors = trial.vectors()
         takes = vectors is not None and trial.agrees(trial.plain, reader.embedded(trial.codes, vectors))
@@ -71,6 +76,7 @@ def find_traits(network: nn.Module, reader: AnyReader, head: Head) -> Traits:
             takes_embeddings=takes and not packed,
             pads_embeddings=padded <= _TOLERANCE,
             reads_last=(_ROUNDING if packed else _TOLERANCE) < padded < math.inf,
+            reuses_prefix=not packed and not _is_local(config) and can_reuse(network, reader, evaluate),
         )
 
 

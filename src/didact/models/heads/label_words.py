@@ -68,7 +68,13 @@ class LabelWordsHead(ClassesHead):
         prompt = reader.prompt
         tokens = reader.continuations(prompt.words)
         _check_apart(prompt.words, tokens)
-        return cls(prompt.names, LabelTrie.of(tokens), prompt.calibration)
+        trie = LabelTrie.of(tokens)
+        if trie.branches and getattr(config, "sliding_window", None):
+            raise ParameterError(
+                f"{reader.special.owner} attends to a window of positions, so label words of several tokens cannot be "
+                f"read side by side; choose words of one token each, got {', '.join(map(repr, prompt.words))}"
+            )
+        return cls(prompt.names, trie, prompt.calibration)
 
     def fitted(self, predict: Predict) -> Self:
         """With calibration, where there are texts for it (Zhao et al. 2021)."""
