@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
     from didact.errors import DidactError
     from didact.experimenting import evaluate, simulate
-    from didact.types import Estimate, Example, Explanation, Prediction, Span, Target
+    from didact.types import Box, Estimate, Example, Explanation, Image, Mask, Prediction, Span, Target
 
 _HOME = {
     "compare": "api",
@@ -43,21 +43,27 @@ _HOME = {
     "train": "api",
     "Explanations": "api",
     "Skipped": "api",
+    "Box": "types",
     "DidactError": "errors",
     "Estimate": "types",
     "Example": "types",
     "Explanation": "types",
+    "Image": "types",
+    "Mask": "types",
     "Prediction": "types",
     "Span": "types",
     "Target": "types",
 }
 
 __all__ = [
+    "Box",
     "DidactError",
     "Estimate",
     "Example",
     "Explanation",
     "Explanations",
+    "Image",
+    "Mask",
     "Prediction",
     "Skipped",
     "Span",
