@@ -205,8 +205,24 @@ class Simulation:
 
 
 def teacher_answers(model: Model, examples: Sequence[Example]) -> list[LabelledExample]:
-    """Examples with the model's predictions: the class's index, or the number. Gold labels are not used."""
+    """Examples with the model's predictions: the class's index, or the number. Gold labels are not used.
+
+    Raises:
+        InputError: an example is an image, or the model predicts what students of a model cannot imitate.
+    """
+    for example in examples:
+        if not example.is_textual:
+            raise InputError(
+                f"students read texts and pairs of texts, and {example.preview} was given; evaluate grades "
+                "explanations of images, without students"
+            )
     predictions = model.predict(examples)
+    for prediction in predictions[:1]:
+        if prediction.kind not in ("class", "number"):
+            raise InputError(
+                f"students imitate classes and numbers, and {model.name} predicts a {prediction.kind}; students of "
+                'questions learn from people\'s answers: a recipe with task = "span" and no model'
+            )
     answers = [prediction.outputs[0] if prediction.is_regression else prediction.index for prediction in predictions]
     return [LabelledExample(example, answer) for example, answer in zip(examples, answers, strict=True)]
 
