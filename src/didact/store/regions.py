@@ -59,9 +59,10 @@ def plain_fields(example: Example) -> str | None:
 
 def row_fields(row: Mapping[str, str | None]) -> tuple[Field, ...]:
     """The fields of an example from the columns ``fields``, ``text`` and ``text_pair`` of its row."""
-    if row.get("fields") is None:
+    written = row.get("fields")
+    if written is None:
         return tuple(text for text in (row["text"], row["text_pair"]) if text is not None)
-    return tuple(_read_field(field) for field in list_value(parse_json(row["fields"], "fields"), "fields"))
+    return tuple(_read_field(field) for field in list_value(parse_json(written, "fields"), "fields"))
 
 
 def _read_field(plain: object) -> Field:
