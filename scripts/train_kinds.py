@@ -272,11 +272,13 @@ def train_reviews(recipe: Recipe) -> Trained:
 
 
 def _prompts(rows: Sequence[Sequence[Example]], tokenizer: PreTrainedTokenizerFast, rng: np.random.Generator) -> Batch:
-    """Answered reviews, padded on the right; only the opinions are learnt."""
-    texts = ["\n\n".join(f"{PROMPT.format(text=_thinned(e.text, rng))} {e.label}" for e in row) for row in rows]
+    """Answered reviews, padded on the right; only opinions are learnt, a few of them wrong: none is sure."""
+    names = ("negative", "positive")
+    given = [[(e.text, names[(e.label == "positive") ^ (rng.random() < 0.05)]) for e in row] for row in rows]
+    texts = ["\n\n".join(f"{PROMPT.format(text=_thinned(text, rng))} {name}" for text, name in row) for row in given]
     made = tokenizer(texts, padding=True, return_tensors="pt", return_token_type_ids=False)
-    names = torch.tensor([tokenizer.vocab[name] for name in ("positive", "negative")])
-    labels = made["input_ids"].masked_fill(~torch.isin(made["input_ids"], names), -100)
+    learnt = torch.isin(made["input_ids"], torch.tensor([tokenizer.vocab[name] for name in names]))
+    labels = made["input_ids"].masked_fill(~learnt, -100)
     return {"input_ids": made["input_ids"], "attention_mask": made["attention_mask"], "labels": labels}
 
 
