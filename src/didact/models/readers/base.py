@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from didact.errors import CapabilityError
 from didact.models.batch import Encoded, Inputs, Ints
 from didact.ops.masking import Absence
+from didact.protocols import Reads
 from didact.registry import Registry
 from didact.types import Example, Keep, Level, Units
 
@@ -40,6 +41,8 @@ class ReaderCard:
         summary: one sentence.
         fields: kinds of the fields that an example has, in order: "text" or "image".
         processor: the Transformers class that loads what turns fields into inputs.
+        architecture: what the names of the Transformers classes contain that need this reader; "" where any may.
+        main_input: the argument of the networks that it feeds by which Transformers knows them ("pixel_values").
     """
 
     name: str
@@ -47,6 +50,8 @@ class ReaderCard:
     summary: str
     fields: tuple[str, ...]
     processor: str = "AutoTokenizer"
+    architecture: str = ""
+    main_input: str = "input_ids"
 
 
 @dataclass(frozen=True)
@@ -98,6 +103,7 @@ class Reader(ABC, Generic[E]):
         network: the network that is fed.
         tokenizer: of a reader of texts.
         options: the limits in force.
+        reads: which position the network's classifier reads, where the reader knows it.
     """
 
     card: ClassVar[ReaderCard]
@@ -106,6 +112,7 @@ class Reader(ABC, Generic[E]):
     network: nn.Module
     tokenizer: PreTrainedTokenizerBase | None = None
     options = ReaderOptions()
+    reads: Reads | None = None
 
     @classmethod
     def serves(cls, network: nn.Module, processor: object) -> bool:
@@ -154,6 +161,16 @@ class Reader(ABC, Generic[E]):
     @abstractmethod
     def whole(self, codes: Sequence[E]) -> Inputs:
         """Inputs of a plain pass over whole examples, padded to the longest."""
+
+    def run(self, inputs: Inputs, outputs: Callable[[object], Tensor]) -> Tensor:
+        """What ``outputs`` takes from the network's result for these inputs, a row for each of theirs.
+
+        A reader whose examples may need several passes overrides this and ``check_single_pass``.
+        """
+        return outputs(self.network(**inputs))
+
+    def check_single_pass(self, codes: Sequence[E]) -> None:
+        """Refuse what the network reads in several passes: attention and hidden layers are those of one pass."""
 
     @abstractmethod
     def absence(self, name: str) -> Absence:
