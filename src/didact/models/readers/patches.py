@@ -29,7 +29,7 @@ from didact.models.readers.base import (
     network_name,
 )
 from didact.ops.blur import gaussian_blur
-from didact.ops.masking import Absence
+from didact.ops.masking import COLOURS, Absence
 from didact.types import Example, Image, Level, Units
 
 if TYPE_CHECKING:
@@ -43,12 +43,6 @@ RECENT = 1 << 26
 PROBE = 256
 """Height and width of the image that networks are tried on."""
 
-COLOURS = {
-    "mean": "the mean colour of the image",
-    "zero": "the colour that the network's input has as 0, mostly the mean of its training images",
-    "blur": "the image blurred over about a patch; blur:S over S pixels of the network's input",
-}
-"""What an absent patch may be painted with."""
 TRIED = {"drop": "attention_mask", "mask": "bool_masked_pos"}
 """Further operators, and the argument of the network's forward pass that each needs."""
 
@@ -170,17 +164,13 @@ class PatchesReader(Reader[ProcessedImage]):
 
     def absence(self, name: str) -> Absence:
         """Another colour for absent patches, or what else the network has for them."""
-        kind, _, sigma = name.partition(":")
-        allowed = [*COLOURS, "blend"]
-        if name in (*COLOURS, "blend"):
-            return Absence(name)
-        if kind == "blur" and _is_width(sigma):
-            return Absence(kind, sigma)
-        if name in TRIED and name in self.further:
-            return Absence(name)
-        allowed += sorted(self.further)
-        why = f"; {network_name(self.network)} takes no {TRIED[name]}" if name in TRIED else ""
-        raise ParameterError(f"unknown absence operator {name!r} for patches; allowed: {', '.join(allowed)}{why}")
+        offered = [*COLOURS, "blend"] if name not in TRIED else [*COLOURS, "blend", *sorted(self.further)]
+        if name in TRIED and name not in offered:
+            raise ParameterError(
+                f"{network_name(self.network)} takes no {TRIED[name]}, so {name!r} is not possible; allowed: "
+                f"{', '.join(offered)}"
+            )
+        return Absence.parse(name, offered)
 
     def masked(self, part: Masked[ProcessedImage]) -> Columns:
         """Pixels of the variants, with absent patches painted over, or marked as hidden or masked."""
@@ -197,9 +187,7 @@ class PatchesReader(Reader[ProcessedImage]):
 
     def absent_vector(self, name: str, like: Tensor) -> Tensor:
         """The pixels that a patch is painted with: "mean", "zero" or "blur"; "mask" is the mean and "pad" is 0."""
-        operator = self.absence({"mask": "mean", "pad": "zero"}.get(name, name))
-        if operator.kind not in COLOURS:
-            raise ParameterError(f"{name!r} is no colour for absent patches; allowed: {', '.join(COLOURS)}")
+        operator = Absence.parse({"mask": "mean", "pad": "zero"}.get(name, name), COLOURS)
         pixels = self.grid.fold(like[None, self.grid.first :])[0].float().cpu().numpy()
         painted = np.broadcast_to(self._painted(operator, pixels), pixels.shape)
         return self._by_position(self.tensor(painted)[None])[0]
@@ -330,13 +318,6 @@ def is_image_processor(processor: object) -> bool:
 def _first(result: object) -> Tensor:
     """The first tensor of what a network returns."""
     return result if isinstance(result, Tensor) else cast("Sequence[Tensor]", result)[0]
-
-
-def _is_width(text: str) -> bool:
-    try:
-        return 0 < float(text) < 1e6
-    except ValueError:
-        return False
 
 
 def _probe() -> NDArray[np.uint8]:
