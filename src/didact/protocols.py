@@ -20,6 +20,7 @@ from didact.types import (
     MetricCard,
     Prediction,
     Scale,
+    Span,
     Target,
     Units,
 )
@@ -35,8 +36,8 @@ HIDDEN = "hidden"
 ExampleLike = FieldLike | tuple[FieldLike, ...] | Example
 """What a user may pass as one thing to explain."""
 
-TargetLike = int | str | Target | None
-"""What a user may pass as a target: a label, its index, or nothing for the predicted class."""
+TargetLike = int | str | Span | Target | None
+"""What a user may pass as a target: a label, its index, a span of the input, or nothing for what is predicted."""
 
 AttentionRows = Literal["all", "mean", "pooled"]
 AttentionKind = Literal["probabilities", "logits"]
@@ -88,6 +89,16 @@ class Model(Protocol):
         self, units: Sequence[Units], targets: Sequence[Target], keep: Sequence[Keep], absence: str | None = None
     ) -> list[Floats]:
         """The target under each keep mask (variants x units): the one hot path."""
+        ...
+
+
+class Answering(Model, Protocol):
+    """A model whose predictions can be about a given span or text."""
+
+    def predict(
+        self, examples: Sequence[Example], about: Sequence[Span | str | None] | None = None
+    ) -> list[Prediction]:
+        """Plain forward passes; a prediction has an output for the span or text that is given for its example."""
         ...
 
 

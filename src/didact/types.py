@@ -331,9 +331,11 @@ class Prediction:
 
     Attributes:
         labels: names of the outputs.
-        outputs: logits, the regression output, a black box's log-probabilities, or the score of the span or text.
+        outputs: logits, the regression output, a black box's log-probabilities, or the log-probability of the span or
+            text.
         probabilities: one per label; empty where the outputs are no classes.
-        extract: the predicted span of a field, or the generated text; None where the answer is a class or a number.
+        extract: the predicted span of a field (an empty one for no answer), or the generated text; with probabilities,
+            the place that they are about. None where the answer is a class or a number of the whole input.
     """
 
     labels: tuple[str, ...]
@@ -366,16 +368,18 @@ class Prediction:
     @property
     def kind(self) -> AnswerKind:
         """What is predicted."""
+        if self.probabilities:
+            return "class"
         if self.extract is not None:
             return "span" if isinstance(self.extract, Span) else "text"
-        return "class" if self.probabilities else "number"
+        return "number"
 
     @property
     def answer(self) -> Answer:
         """The predicted class by its name, the number, the span or the text."""
-        if self.extract is not None:
-            return self.extract
-        return self.label if self.probabilities else self.outputs[0]
+        if self.probabilities:
+            return self.label
+        return self.outputs[0] if self.extract is None else self.extract
 
     @property
     def is_regression(self) -> bool:
@@ -384,8 +388,11 @@ class Prediction:
 
     def value(self, target: Target) -> float:
         """The explained number, as the plain pass gives it."""
-        if target.scale == "logit" or not self.probabilities:
+        if target.scale == "logit" or self.is_regression:
             return self.outputs[target.index]
+        if not self.probabilities:
+            log_p = self.outputs[target.index]
+            return math.exp(log_p) if target.scale == "probability" else log_p
         probability = self.probabilities[target.index]
         return probability if target.scale == "probability" else math.log(max(probability, 1e-300))
 
@@ -855,6 +862,11 @@ def _revived(values: dict[str, Any]) -> Explanation:
 
 def _optional_answer(answer: Span | str | None, name: str = "answer") -> dict[str, Any]:
     return {} if answer is None else {name: _plain_answer(answer)}
+
+
+def check_regions(regions: Sequence[Region], name: str, fields: Sequence[Field]) -> tuple[Region, ...]:
+    """The regions, refused where one lies outside of its field; ``name`` says in messages what they are."""
+    return _inside(tuple(regions), name, fields)
 
 
 def _inside(regions: tuple[RegionT, ...], name: str, fields: Sequence[Field]) -> tuple[RegionT, ...]:

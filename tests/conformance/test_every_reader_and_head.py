@@ -24,7 +24,7 @@ from didact.testing.models import CHECKS, applicable, check, sample
 from didact.testing.tiny import tiny_image_model, tiny_model
 from didact.types import Example, Prediction, Scale, Target, Units
 
-LABELS = {"class": ("negative", "neutral", "positive"), "number": ("score",)}
+LABELS = {"class": ("negative", "neutral", "positive"), "number": ("score",), "span": ("start", "end")}
 """Names of a tiny network's outputs by the kind of answer."""
 ARCHITECTURES = {"text": ("bert", "gpt2"), "image": ("vit",)}
 """By the kind of the first field. With a mask token, reading the first position; without, reading the last."""
@@ -32,9 +32,12 @@ ARCHITECTURES = {"text": ("bert", "gpt2"), "image": ("vit",)}
 
 @cache
 def model(reader: str, head: str, architecture: str) -> NetworkModel:
-    labels = LABELS[HEADS.card(head).answers]
-    network, processor = tiny_image_model(labels) if architecture == "vit" else tiny_model(architecture, labels)
-    return compose(network, processor, inputs=reader)
+    card = HEADS.card(head)
+    labels = LABELS[card.answers]
+    if architecture == "vit":
+        return compose(*tiny_image_model(labels), inputs=reader)
+    network, tokenizer = tiny_model(architecture, labels, auto_class=card.auto_class)
+    return compose(network, tokenizer, inputs=reader)
 
 
 CASES = [
@@ -42,6 +45,7 @@ CASES = [
     for reader in READERS.names()
     for head in HEADS.names()
     for name in ARCHITECTURES[READERS.card(reader).fields[0]]
+    if name != "vit" or any("Image" in architecture for architecture, _ in HEADS.card(head).served)
 ]
 ROWS = [(*case, name) for case in CASES for name in applicable(model(*case))]
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from didact.errors import CapabilityError, InputError, MismatchError, ParameterError
 from didact.meter import Meter, metered
-from didact.models.outputs import resolve_target
+from didact.models.outputs import predicted_targets
 from didact.protocols import ExampleLike, Model, TargetLike
 from didact.provenance import versions
 from didact.registry import Registry
@@ -104,8 +104,7 @@ class Attribution(Configured, ABC):
     def _explain(self, model: Model, examples: list[Example], wanted: Sequence[TargetLike]) -> list[Explanation]:
         with metered() as meter:
             units = model.units(examples, self.level)
-            predictions = model.predict(examples)
-            targets = [resolve_target(model, w, p, self.scale) for w, p in zip(wanted, predictions, strict=True)]
+            predictions, targets = predicted_targets(model, examples, wanted, self.scale)
             outcomes = self.attribute(model, units, targets)
         identity = {"name": model.name, "fingerprint": model.fingerprint()}
         costs = self._costs(units, outcomes, meter)

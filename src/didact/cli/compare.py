@@ -56,7 +56,7 @@ def _compared(
     """All explanations of the first text, then of the next; an error names its text where there are several."""
     from didact.api import Explanations, about_text, compare
 
-    target = shared.parse_target(options.target)
+    target = shared.target(options, examples, model)
     made: list[Explanation] = []
     notes: list[Skipped] = []
     for number, (example, methods) in enumerate(zip(examples, chosen, strict=True)):

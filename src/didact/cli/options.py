@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import io
 import json
 import os
 import re
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from didact import disk
-from didact.cli import printing
+from didact.cli import kinds, printing
 from didact.data.files import FORMATS, format_of, is_there, read_lines, read_plain
 from didact.data.limits import MAX_BYTES, MAX_TEXTS, ReadLimits
 from didact.errors import FormatError, InputError, ParameterError
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from didact.api import Explanations
     from didact.experiments.engine.kinds import ReportOptions
     from didact.experiments.engine.toml import TomlRecipe
-    from didact.protocols import Model
+    from didact.protocols import Model, TargetLike
     from didact.types import Estimate, Explanation
 
 ENDINGS = {"terminal": "txt", "json": "json", "html": "html", "latex": "tex", "svg": "svg"}
@@ -46,6 +45,7 @@ def add_input(parser: argparse.ArgumentParser) -> None:
     """What is explained."""
     parser.add_argument(
         "input",
+        nargs="?",
         metavar="TEXT|-|FILE",
         help=f"a text, '-' for standard input (a text per line), or a file: {', '.join(FORMATS)} (text formats also "
         "packed as .gz), any other with a text per line",
@@ -61,6 +61,7 @@ def add_input(parser: argparse.ArgumentParser) -> None:
     add_limits(parser)
     parser.add_argument("--pair", metavar="TEXT", help="the second text, for a model of pairs")
     parser.add_argument("--target", metavar="LABEL", help="label or index to explain (default: the predicted class)")
+    kinds.add_question(parser)
 
 
 def add_limits(parser: argparse.ArgumentParser) -> None:
@@ -98,7 +99,9 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         default="default",
         help="Hub id or directory of a text classifier (default: the embedded sentiment classifier)",
     )
-    group.add_argument("--inputs", choices=("text", "pair"), help="what the model reads (default: guessed from labels)")
+    group.add_argument(
+        "--inputs", metavar="READER", help="what the model reads: text, pair, question (default: guessed)"
+    )
     group.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: the GPU when there is one)")
     group.add_argument("--max-length", type=int, metavar="N", help="length limit in tokens, below the model's own")
     group.add_argument("--truncate", action="store_true", help="explain what fits, even when most of a text does not")
@@ -219,6 +222,11 @@ def show_report(folder: Path, report: ReportOptions) -> None:
 
 def read_input(options: argparse.Namespace) -> list[Example]:
     """The examples a command line names."""
+    question = kinds.read_question(options)
+    if question is not None:
+        return [question]
+    if options.input is None:
+        raise ParameterError("nothing to explain: give a text, '-', a file, or --question with --passage")
     examples = _read(options.input, parse_columns(options.column))
     if options.pair is None:
         return [Example.of(example) for example in examples]
@@ -241,6 +249,17 @@ def load(options: argparse.Namespace) -> Model:
         max_truncated=1.0 if options.truncate else 0.5,
         trust_remote_code=options.trust_remote_code,
     )
+
+
+def target(options: argparse.Namespace, examples: Sequence[Example], model: Model) -> TargetLike:
+    """What ``--target`` and ``--answer`` name."""
+    label = parse_target(options.target)
+    if options.answer is None:
+        return label
+    if len(examples) > 1:
+        raise ParameterError(f"--answer goes with a single text, and {len(examples)} were given")
+    place = kinds.place_of(options, examples[0])
+    return label if place is None else kinds.target_at(place, label, model)
 
 
 def parse_target(text: str | None) -> str | int | None:
@@ -326,33 +345,11 @@ def write_estimates(estimates: Sequence[Estimate], options: argparse.Namespace) 
     if options.format not in ("terminal", "json"):
         raise ParameterError(f"--dry-run is written as terminal or json, not {options.format}")
     as_json = json.dumps([estimate.to_dict() for estimate in estimates], indent=2)
-    text = as_json if options.format == "json" else _table(estimates)
+    text = as_json if options.format == "json" else printing.estimates_table(estimates)
     if options.out is None:
         printing.document(text)
     else:
         _save(text, options.out)
-
-
-def _table(estimates: Sequence[Estimate]) -> str:
-    from rich.table import Table
-
-    from didact.render.console import safe_console
-
-    heads = ("method", "texts", "units", "forwards", "backwards", "seconds", "memory")
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column(heads[0], min_width=max(len(row.method) for row in estimates))
-    for head in heads[1:]:
-        table.add_column(head, justify="right")
-    for row in estimates:
-        counts = (f"{number:,}" for number in (row.examples, row.units, row.forwards, row.backwards))
-        memory = "unknown" if row.memory is None else f"{row.memory / 2**20:,.0f} MiB"
-        table.add_row(row.method, *counts, f"{row.seconds:,.2f}", memory)
-    written = io.StringIO()
-    console = safe_console(written, like=safe_console())
-    console.print(table)
-    console.print("Counts are exact (at most where a method may stop early, more where it raises its steps), seconds")
-    console.print("timed on a few passes, memory rough. Nothing was explained.")
-    return written.getvalue().rstrip()
 
 
 def _save(text: str, path: Path) -> None:

@@ -61,6 +61,7 @@ def choose_reader(network: nn.Module, processor: object) -> type[AnyReader]:
     """The reader that serves a network with this processor."""
     readers = [READERS.get(name) for name in READERS.names()]
     serving = [reader for reader in readers if reader.serves(network, processor)]
+    serving = [reader for reader in serving if reader.card.architecture] or serving  # made for just such networks
     if len(serving) != 1:
         names = ", ".join(reader.card.name for reader in serving or readers)
         which = "several readers serve" if serving else "no reader serves"

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from didact.code_identity import digest_of, foreign_code
-from didact.errors import CapabilityError, ModelError, ParameterError
+from didact.errors import CapabilityError, ParameterError
 from didact.meter import count
 from didact.models import precision
 from didact.models.attention_gradients import attention_maps, maps_times_gradient
@@ -22,6 +22,7 @@ from didact.models.heads.base import Head
 from didact.models.hidden import Reduce, hidden_gradients, hidden_layers, hidden_states, layer_of
 from didact.models.identity import network_identity
 from didact.models.layers import Trace, is_layered, trace
+from didact.models.outputs import check_defined
 from didact.models.packed import is_packed
 from didact.models.planner import default_budget, run
 from didact.models.readers.base import AnyReader, network_name
@@ -43,7 +44,7 @@ from didact.protocols import (
 )
 from didact.provenance import fingerprint
 from didact.registry import unknown
-from didact.types import Example, Floats, Keep, Level, Prediction, Scale, Target, Units
+from didact.types import Example, Floats, Keep, Level, Prediction, Scale, Span, Target, Units
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -145,8 +146,10 @@ class NetworkModel:
             self.reader.check(example)
         return self.reader.units(examples, level or self.levels[0])
 
-    def predict(self, examples: Sequence[Example]) -> list[Prediction]:
-        """Plain passes over padded batches, with nothing but what the reader feeds."""
+    def predict(
+        self, examples: Sequence[Example], about: Sequence[Span | str | None] | None = None
+    ) -> list[Prediction]:
+        """Plain passes with nothing but what the reader feeds; ``about`` has spans or texts that need an output."""
         for example in examples:
             self.reader.check(example)
         codes = self.reader.encode(examples)
@@ -154,17 +157,16 @@ class NetworkModel:
 
         def evaluate(rows: Ints) -> None:
             own = [codes[row] for row in rows]
-            batch = EncodedBatch(self.reader.whole(own), own)
+            wanted = () if about is None else [about[row] for row in rows]
+            batch = EncodedBatch(self.reader.whole(own), own, about=wanted)
             outputs = self._outputs(batch).float().cpu()
-            undefined = outputs.isnan().flatten(1).any(1).nonzero().flatten().tolist()
-            if undefined:
-                text = examples[int(rows[undefined[0]])].fields[0]
-                raise ModelError(f"{self.name} returns NaN for {text!r:.60}: its weights are damaged, or overflow")
+            check_defined(outputs, [examples[row] for row in rows], self.name)
             made.update(zip(rows.tolist(), self.head.predictions(outputs, batch), strict=True))
 
         with evaluating(self.network), torch.inference_mode():
             _ = self.traits
-            run("predicting", _lengths(codes), self.budget, True, evaluate)
+            lengths = np.array([len(code) for code in codes], dtype=np.int64)
+            run("predicting", lengths, self.budget, True, evaluate)
         count(forwards=len(codes), evaluated=len(codes))
         return [made[number] for number in range(len(codes))]
 
@@ -255,6 +257,7 @@ class NetworkModel:
     ) -> list[Floats]:
         """Values at the points; ``visit`` gets the states after a layer and the gradient there."""
         chosen = layer_of(self.network, layer)
+        self._encode(units, single_pass=True)
         rows, value = self._points(units, targets, points)
         with evaluating(self.network), frozen(self.network), torch.enable_grad():
             budget = graph_budget(self.budget, self.reader.device)
@@ -265,7 +268,9 @@ class NetworkModel:
     ) -> list[Tensor]:
         """Hidden states of chosen layers, (layers, positions, dim) per example, or what ``reduce`` keeps of them."""
         _ = self.traits  # sets how many rows a batch may have
-        made = hidden_states(self.reader, self.reader.encode(examples), self.budget, layers, reduce)
+        codes = self.reader.encode(examples)
+        self.reader.check_single_pass(codes)
+        made = hidden_states(self.reader, codes, self.budget, layers, reduce)
         count(forwards=len(examples), evaluated=len(examples))
         return made
 
@@ -298,7 +303,7 @@ class NetworkModel:
         self._need_attention()
         seen = []
         with evaluating(self.network), torch.inference_mode():
-            for code in self._encode(units):
+            for code in self._encode(units, single_pass=True):
                 batch = EncodedBatch(self.reader.whole([code]), [code])
                 result, layers = attention_maps(
                     self.network, batch.inputs, lambda matrix: self._rows(matrix[0].float(), rows), kind
@@ -315,7 +320,7 @@ class NetworkModel:
         seen = []
         vectors = self.embed(units)
         with evaluating(self.network), frozen(self.network), torch.enable_grad():
-            for code, at, target in zip(self._encode(units), vectors, targets, strict=True):
+            for code, at, target in zip(self._encode(units, single_pass=True), vectors, targets, strict=True):
                 batch = EncodedBatch(self.reader.embedded([code], at[None].requires_grad_(True)), [code])
 
                 def value(
@@ -333,6 +338,8 @@ class NetworkModel:
     @property
     def reads(self) -> Reads:
         """Which position the classifier reads."""
+        if self.head.reads is not None:
+            return self.head.reads
         config = getattr(self.network, "config", None)
         if getattr(config, "classifier_pooling", "cls") == "mean" or getattr(config, "use_mean_pooling", False):
             return "mean"
@@ -344,7 +351,7 @@ class NetworkModel:
         """All that the layers computed for one example, recomputed from an observed pass, and the prediction there."""
         if LAYERED not in self.capabilities:
             raise CapabilityError(f"{type(self.network).__name__} is not one of the encoders that can be taken apart")
-        codes = self._encode([units])
+        codes = self._encode([units], single_pass=True)
         batch = EncodedBatch(self.reader.whole(codes), codes)
         with evaluating(self.network), torch.inference_mode():
             _, attention = attention_maps(self.network, batch.inputs, lambda matrix: matrix[0].float())
@@ -352,11 +359,14 @@ class NetworkModel:
         count(forwards=1, evaluated=1)
         return self._prediction(traced.logits[None], batch), traced
 
-    def _encode(self, units: Sequence[Units]) -> list[Encoded]:
-        return self.reader.encode([unit.example for unit in units])
+    def _encode(self, units: Sequence[Units], *, single_pass: bool = False) -> list[Encoded]:
+        codes = self.reader.encode([unit.example for unit in units])
+        if single_pass:
+            self.reader.check_single_pass(codes)
+        return codes
 
     def _outputs(self, batch: EncodedBatch) -> Tensor:
-        return self.head.outputs(self.network(**batch.inputs))
+        return self.reader.run(batch.inputs, self.head.outputs)
 
     def _prediction(self, outputs: Tensor, batch: EncodedBatch) -> Prediction:
         return self.head.predictions(outputs.float().cpu(), batch)[0]
@@ -389,7 +399,3 @@ class NetworkModel:
                 f"{self.name} reads its last token and takes no positions; use 'delete' instead of 'drop'"
             )
         return operator
-
-
-def _lengths(codes: Sequence[Encoded]) -> Ints:
-    return np.array([len(code) for code in codes], dtype=np.int64)

@@ -106,11 +106,15 @@ class _Trial:
         return self.gap(plain, inputs) <= _TOLERANCE
 
     def gap(self, plain: Tensor, inputs: Inputs) -> float:
-        """Largest difference to plain outputs, relative to their size; infinite when the network refuses the call."""
+        """Largest difference to plain outputs, relative to their size; infinite when the network refuses the call.
+
+        Outputs of positions that are padding, behind those of the plain pass, are left out.
+        """
         try:
             outputs = self.outputs(self.network(**inputs))
         except (TypeError, ValueError, IndexError, RuntimeError, NotImplementedError):
             return math.inf
+        outputs = outputs[:, : plain.shape[1]]
         floor = 16 * precision.step(plain.dtype, plain.device) / _TOLERANCE  # half precision cannot agree to 1e-5
         return float((outputs - plain).abs().max() / (plain.abs().max() + 1) / max(1.0, floor))
 
@@ -138,6 +142,8 @@ def _drops(trial: _Trial, positions: Tensor) -> bool:
     seen[0, 1] = 0
     hidden = trial.outputs(trial.network(**{**inputs, "attention_mask": seen}))
     left = seen[0].bool()
+    if hidden.ndim > 2:  # outputs of positions, of which one is taken out
+        hidden = hidden[:, left]
     return trial.agrees(
         hidden, {name: value[:, left] for name, value in (inputs | {"position_ids": positions}).items()}
     )

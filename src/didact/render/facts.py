@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,10 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from didact.errors import InputError
+from didact.render import answers
 from didact.render.pieces import name, ranked
 from didact.types import Example, Explanation, Image, Span, Target
 
 _FIELDS = ("text", "pair")
+_QUESTION = ("question", "passage")
 _SCALES = {"logit": "logit", "log_probability": "log-probability", "probability": "probability"}
 
 
@@ -70,10 +73,13 @@ def grouped(explanations: Sequence[Explanation]) -> list[Group]:
     return [Group(tuple(members)) for members in groups]
 
 
-def field_name(example: Example, field: int) -> str:
-    """What a field is called: image, text, or pair for the second text."""
-    if isinstance(example.fields[field], Image):
+def field_name(explanation: Explanation, field: int) -> str:
+    """What a field is called: image, question and passage where the answer is a span of two, text, or pair."""
+    fields = explanation.example.fields
+    if isinstance(fields[field], Image):
         return "image"
+    if explanation.prediction.kind == "span" and len(fields) == len(_QUESTION):
+        return _QUESTION[field]
     return _FIELDS[field] if field < len(_FIELDS) else f"text {field + 1}"
 
 
@@ -89,20 +95,21 @@ def snippet(example: Example) -> str:
 
 
 def certainty(explanation: Explanation) -> str:
-    """Probability of the predicted class, or the value of a regression."""
+    """Probability of the predicted class or answer, or the value of a regression."""
     prediction = explanation.prediction
     if prediction.is_regression:
         return f"{prediction.outputs[prediction.index]:.4g}"
-    return percent(prediction.probabilities[prediction.index])
+    return percent(prediction.value(Target(prediction.index, prediction.label, "probability")))
 
 
 def target(explanation: Explanation) -> str:
     """The explained number: which output, on which scale, and what it is here."""
     explained, prediction = explanation.target, explanation.prediction
     scale = "output" if prediction.is_regression else _SCALES[explained.scale]
-    line = f"{explained.label}, {scale} {prediction.value(explained):.4g}"
+    line = f"{answers.explained(explanation)}, {scale} {prediction.value(explained):.4g}"
     if not prediction.is_regression and explained.index != prediction.index:
-        line += f", not the predicted class ({percent(prediction.probabilities[explained.index])})"
+        share = prediction.value(dataclasses.replace(explained, scale="probability"))
+        line += f", not the predicted {'class' if prediction.kind == 'class' else 'answer'} ({percent(share)})"
     return line
 
 
@@ -150,7 +157,7 @@ def _share(share: float) -> str:
 
 def meaning(explanation: Explanation, *, several: bool = False) -> tuple[str, ...]:
     """What the colours mean: for and against, or one importance."""
-    label = "the target" if several else explanation.target.label
+    label = "the target" if several else answers.explained(explanation)
     if not explanation.signed:
         return (f"importance for {label}, no sign",)
     if explanation.prediction.is_regression:

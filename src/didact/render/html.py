@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from html.parser import HTMLParser
 
 from didact.errors import FormatError
-from didact.render import facts, jsonio
+from didact.render import answers, facts, jsonio
 from didact.render.colour import strengths
 from didact.render.markup import html_text, minus_signs
 from didact.render.photo import explained_photo, photo, photo_rules, photo_styles
@@ -106,7 +106,7 @@ def _index(groups: Iterable[facts.Group]) -> str:
 
 
 def _link(group: facts.Group, number: int) -> str:
-    predicted = f"{html_text(group.first.prediction.label)} {minus_signs(facts.certainty(group.first))}"
+    predicted = f"{html_text(answers.predicted(group.first))} {minus_signs(facts.certainty(group.first))}"
     return (
         f'<li><a href="#example-{number}">'
         f'<span class="snippet" dir="auto">{html_text(facts.snippet(group.example))}</span>'
@@ -121,7 +121,7 @@ def _example(group: facts.Group, number: int, total: int, *, anchor: bool = Fals
     rows = originals + "".join(_row(group, each) for each in group.explanations)
     return (
         f'<section class="example"{place} aria-label="Example {number}">'
-        f'<h2 class="prediction"><b>{html_text(group.first.prediction.label)}</b> '
+        f'<h2 class="prediction"><b>{html_text(answers.predicted(group.first))}</b> '
         f'<span class="certainty">{minus_signs(facts.certainty(group.first))}</span>{count}</h2>'
         f"{_facts(group)}{_warnings(group.warnings)}"
         f'<table class="methods{" tiles" if originals else ""}"><tbody>{rows}</tbody></table>{_legend(group)}'
@@ -147,7 +147,7 @@ def _facts(group: facts.Group) -> str:
     if group.target is not None:
         entries.append(("Target", facts.target(group.first)))
     if group.example.label is not None:
-        entries.append(("Gold label", str(group.example.label)))
+        entries.append(("Gold label", answers.gold(group.example)))
     if group.first.model:
         entries.append(("Model", "  ".join(facts.origin(group.first))))
     if group.example.id is not None:
@@ -178,7 +178,7 @@ def _source(explanation: Explanation) -> str:
     titles = _titles(explanation)
     shown = []
     for field in range(len(fields)):
-        called = facts.field_name(explanation.example, field)
+        called = facts.field_name(explanation, field)
         if len(fields) > 1:
             shown.append(f'<p class="field">{called}</p>')
         label = html_text(f"{called}, coloured by {explanation.method}")
@@ -199,6 +199,8 @@ def _titles(explanation: Explanation) -> list[str]:
 
 def _piece(piece: Piece, signed: bool, titles: Sequence[str]) -> str:
     written = html_text(piece.text)
+    if piece.marked:
+        written = f'<b class="answer">{written}</b>'
     if piece.cut:
         return f'<span class="cut" title="cut off by the model\'s length limit">{written}</span>'
     if not piece.units:

@@ -5,10 +5,11 @@ Each word of a coloured unit is its own ``\colorbox``, so long texts wrap like o
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Sequence
 
-from didact.render import facts
+from didact.render import answers, facts
 from didact.render.colour import FAINT, LIGHT, tint
 from didact.render.overlay import picture, reduced
 from didact.render.pieces import Piece, pieces, printable
@@ -77,11 +78,11 @@ def _block(group: facts.Group) -> str:
 
 
 def _caption(group: facts.Group) -> str:
-    entries = [f"\\textbf{{{escape(group.first.prediction.label)}}} {_escaped(facts.certainty(group.first))}"]
+    entries = [f"\\textbf{{{escape(answers.predicted(group.first))}}} {_escaped(facts.certainty(group.first))}"]
     if group.target is not None:
         entries.append(f"target: {_escaped(facts.target(group.first))}")
     if group.example.label is not None:
-        entries.append(f"gold label: {escape(str(group.example.label))}")
+        entries.append(f"gold label: {escape(answers.gold(group.example))}")
     if group.first.model:
         entries.append(f"model: {_escaped(' '.join(facts.origin(group.first)))}")
     entries += [_warning(warning) for warning in group.warnings]
@@ -113,7 +114,7 @@ def _source(explanation: Explanation) -> str:
         if not isinstance(fields[field], str):
             shown.append(_cells(explanation, field))
             continue
-        label = f"{{\\footnotesize {facts.field_name(explanation.example, field)}}} " if len(fields) > 1 else ""
+        label = f"{{\\footnotesize {facts.field_name(explanation, field)}}} " if len(fields) > 1 else ""
         written = "".join(_piece(piece, explanation.signed) for piece in pieces(explanation, field))
         # A line end is a space to LaTeX, so the source stays readable; a space needs no further leave to break.
         shown.append(label + written.removeprefix("\\allowbreak{}").replace(" \\allowbreak{}", "\n"))
@@ -146,6 +147,8 @@ def _square(strength: float, signed: bool) -> str:
 
 
 def _piece(piece: Piece, signed: bool) -> str:
+    if piece.marked:
+        return f"\\textbf{{{_piece(dataclasses.replace(piece, marked=False), signed)}}}"
     if piece.cut:
         # Colour commands swallow the space after them.
         seen = piece.text.lstrip()

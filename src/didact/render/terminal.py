@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.terminal_theme import SVG_EXPORT_THEME, TerminalTheme
 from rich.text import Text
 
-from didact.render import facts
+from didact.render import answers, facts
 from didact.render.colour import DARK, FAINT, LIGHT, Palette, channels, strengths, tint
 from didact.render.console import safe_console
 from didact.render.mosaic import Mosaic
@@ -159,10 +159,12 @@ def _facts() -> Table:
 
 
 def _prediction(head: Table, group: facts.Group) -> None:
-    line = Text(printable(group.first.prediction.label), "bold").append(f"  {facts.certainty(group.first)}", "not bold")
+    line = Text(printable(answers.predicted(group.first)), "bold").append(
+        f"  {facts.certainty(group.first)}", "not bold"
+    )
     head.add_row("prediction", line)
     if group.example.label is not None:
-        head.add_row("gold label", _plain(str(group.example.label)))
+        head.add_row("gold label", _plain(answers.gold(group.example)))
     if group.first.model:
         head.add_row("model", _plain("  ".join(facts.origin(group.first))))
 
@@ -188,7 +190,7 @@ def _source(explanation: Explanation, palette: Palette) -> RenderableType:
             continue
         text = Text(overflow="fold")
         if len(fields) > 1:
-            text.append(f"{facts.field_name(explanation.example, number)}  ", "dim")
+            text.append(f"{facts.field_name(explanation, number)}  ", "dim")
         parts.append(_coloured(text, explanation, number, palette))
     return Group(*parts)
 
@@ -210,11 +212,12 @@ def _style(piece: Piece, signed: bool, palette: Palette) -> Style:
     if piece.cut:
         return Style(dim=True)
     if abs(piece.strength) < FAINT:
-        return Style.null()
+        return Style(bold=True) if piece.marked else Style.null()
     # The terminal's own background is unknown: start from a visible hue, not from the palette's page.
     visible = math.copysign(_WEAKEST + (1 - _WEAKEST) * abs(piece.strength), piece.strength)
     colours = tint(visible, signed=signed, palette=palette)
-    return Style(color=colours.foreground, bgcolor=colours.background, underline=signed and piece.strength < 0)
+    against = signed and piece.strength < 0
+    return Style(color=colours.foreground, bgcolor=colours.background, underline=against, bold=piece.marked or None)
 
 
 def _bars(explanation: Explanation, palette: Palette) -> RenderableType:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
+import transformers
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import (
     AutoConfig,
     AutoModelForImageClassification,
-    AutoModelForSequenceClassification,
     PreTrainedModel,
     PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
@@ -54,9 +54,16 @@ ARCHITECTURES: tuple[str, ...] = tuple(_SIZES)
 
 
 def tiny_model(
-    architecture: str = "bert", labels: Sequence[str] = ("negative", "positive"), *, seed: int = 0
+    architecture: str = "bert",
+    labels: Sequence[str] = ("negative", "positive"),
+    *,
+    seed: int = 0,
+    auto_class: str = "AutoModelForSequenceClassification",
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """A random classifier (a regressor for one label), its weights wide enough to be far from constant."""
+    """A random classifier (a regressor for one label), its weights wide enough to be far from constant.
+
+    ``auto_class`` is the Transformers class of another kind of network, such as "AutoModelForQuestionAnswering".
+    """
     tokenizer = tiny_tokenizer(architecture)
     named = dict(enumerate(labels))
     config = AutoConfig.for_model(
@@ -74,7 +81,7 @@ def tiny_model(
     )
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model = AutoModelForSequenceClassification.from_config(config)
+        model = getattr(transformers, auto_class).from_config(config)
     return model.eval(), tokenizer
 
 

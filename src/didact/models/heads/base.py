@@ -13,7 +13,7 @@ from torch import Tensor
 
 from didact.errors import CapabilityError, ParameterError
 from didact.models.batch import EncodedBatch
-from didact.protocols import TargetLike
+from didact.protocols import Reads, TargetLike
 from didact.registry import Registry
 from didact.types import AnswerKind, Prediction, Scale, Target
 
@@ -58,16 +58,20 @@ class Head(ABC):
     """Turns what a network returns into predictions and into the explained number; holds no weights.
 
     The engine hands over outputs with rows first, in any further shape, and the batch that they were computed from: a
-    head whose outputs belong to positions finds there which position of which encoded example a column shows.
+    head whose outputs belong to positions, (rows, columns, ...), finds there which position of which encoded example a
+    column shows, and which place a user wants to know about.
 
     Attributes:
         labels: names of the outputs.
         scales: scales of the explained number, the default first.
+        reads: which position the outputs come from, for methods that follow attention to it; None where that is for
+            the network to show.
     """
 
     card: ClassVar[HeadCard]
     labels: tuple[str, ...]
     scales: tuple[Scale, ...]
+    reads: Reads | None = None
 
     @classmethod
     def serves(cls, architecture: str, config: PreTrainedConfig) -> bool:

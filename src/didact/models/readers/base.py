@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
@@ -41,6 +41,7 @@ class ReaderCard:
         summary: one sentence.
         fields: kinds of the fields that an example has, in order: "text" or "image".
         processor: the Transformers class that loads what turns fields into inputs.
+        architecture: what the names of the Transformers classes contain that need this reader; "" where any may.
         main_input: the argument of the networks that it feeds by which Transformers knows them ("pixel_values").
     """
 
@@ -49,6 +50,7 @@ class ReaderCard:
     summary: str
     fields: tuple[str, ...]
     processor: str = "AutoTokenizer"
+    architecture: str = ""
     main_input: str = "input_ids"
 
 
@@ -159,6 +161,16 @@ class Reader(ABC, Generic[E]):
     @abstractmethod
     def whole(self, codes: Sequence[E]) -> Inputs:
         """Inputs of a plain pass over whole examples, padded to the longest."""
+
+    def run(self, inputs: Inputs, outputs: Callable[[object], Tensor]) -> Tensor:
+        """What ``outputs`` takes from the network's result for these inputs, a row for each of theirs.
+
+        A reader whose examples may need several passes overrides this and ``check_single_pass``.
+        """
+        return outputs(self.network(**inputs))
+
+    def check_single_pass(self, codes: Sequence[E]) -> None:
+        """Refuse what the network reads in several passes: attention and hidden layers are those of one pass."""
 
     @abstractmethod
     def absence(self, name: str) -> Absence:
