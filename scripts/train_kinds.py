@@ -169,7 +169,7 @@ def train_questions(recipe: Recipe) -> Trained:
     config = BertConfig(**small(96, 4), vocab_size=len(tokenizer), max_position_embeddings=128, pad_token_id=0,
                         hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)  # fmt: skip
     network = BertForQuestionAnswering(config)
-    examples = questions(40_000, seed=TRAINING)
+    examples = questions(20_000, seed=TRAINING)
     batch, places = encoded(tokenizer, examples), _answers(tokenizer, examples)
 
     def draw(rng: np.random.Generator) -> Batch:
@@ -179,7 +179,7 @@ def train_questions(recipe: Recipe) -> Trained:
         around = {name: batch[name][rows] for name in ("attention_mask", "token_type_ids")}
         return {"input_ids": ids, **around, "start_positions": places[rows], "end_positions": places[rows]}
 
-    recipe.loss_of(network, draw, 12_000)
+    recipe.loss_of(network, draw, 2_500)
     held_out = questions(1_000, seed=HELD_OUT)
     with torch.no_grad():
         result = network(**encoded(tokenizer, held_out).to(recipe.device))
