@@ -869,6 +869,11 @@ def _optional_answer(answer: Span | str | None, name: str = "answer") -> dict[st
     return {} if answer is None else {name: _plain_answer(answer)}
 
 
+def check_regions(regions: Sequence[Region], name: str, fields: Sequence[Field]) -> tuple[Region, ...]:
+    """The regions, refused where one lies outside of its field; ``name`` says in messages what they are."""
+    return _inside(tuple(regions), name, fields)
+
+
 def _inside(regions: tuple[RegionT, ...], name: str, fields: Sequence[Field]) -> tuple[RegionT, ...]:
     """The regions, refused where one lies outside of its field."""
     for number, region in enumerate(regions):
