@@ -196,18 +196,26 @@ def _opened(source: Path | io.BytesIO, name: str) -> Iterator[PillowImage]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PIL.Image.DecompressionBombWarning)  # check_size has its own limit
             opened = PIL.Image.open(source)
-        check_size(opened.width, opened.height, name)
-        opened.load()
     except PIL.Image.DecompressionBombError:
         raise InputError(f"{name} has far more pixels than can be read: make it smaller") from None
     except PIL.UnidentifiedImageError:
         raise InputError(f"{name} is not an image that Pillow can read, or it is damaged") from None
-    except (InputError, ParameterError, MemoryError):
-        raise
-    except Exception as problem:  # decoders of damaged files raise whatever they stumble over
-        raise InputError(f"{name} is damaged and cannot be read as an image: {problem}") from None
+    except Exception as problem:
+        raise _damaged(name, problem) from None
     with opened:
+        check_size(opened.width, opened.height, name)
+        try:
+            opened.load()
+        except Exception as problem:
+            raise _damaged(name, problem) from None
         yield opened
+
+
+def _damaged(name: str, problem: Exception) -> Exception:
+    """Decoders of damaged files raise whatever they stumble over; memory that ran out is no damage."""
+    if isinstance(problem, MemoryError):
+        return problem
+    return InputError(f"{name} is damaged and cannot be read as an image: {problem}")
 
 
 def _is_pillow(given: object) -> bool:

@@ -75,6 +75,10 @@ class Mask:
         lengths = np.diff([*starts, flat.size])
         return cls((codes.shape[1], codes.shape[0]), tuple(_in_threes(flat[starts].tolist(), lengths.tolist())), field)
 
+    def __repr__(self) -> str:
+        marked = sum(self.runs[1::3])
+        return f"Mask({self.size[0]} x {self.size[1]}, {marked:,} pixels marked, field={self.field})"
+
     @property
     def codes(self) -> NDArray[np.int8]:
         """Per pixel 1 where it is marked, 2 where nobody classified it, else 0: (height, width)."""

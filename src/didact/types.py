@@ -145,6 +145,11 @@ class Example:
         return tuple(self._text(number) for number in range(len(self.fields)))
 
     @property
+    def is_textual(self) -> bool:
+        """Whether all fields are texts."""
+        return all(isinstance(one, str) for one in self.fields)
+
+    @property
     def preview(self) -> str:
         """The beginning of the first field, for messages."""
         first = self.fields[0] if self.fields else ""
@@ -178,7 +183,7 @@ class Example:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; texts as ``text`` and ``text_pair``, all else as ``fields``."""
-        texts = all(isinstance(one, str) for one in self.fields) and len(self.fields) in (1, 2)
+        texts = self.is_textual and len(self.fields) in (1, 2)
         plain = [one if isinstance(one, str) else one.to_dict() for one in self.fields]
         return {
             **({"text": plain[0], "text_pair": (*plain, None)[1]} if texts else {"fields": plain}),
@@ -601,7 +606,7 @@ class Card:
         seeded: whether the result depends on a seed.
         axioms: completeness, dummy, symmetry, as far as the method promises them.
         tolerance: how far completeness may be missed at default settings, relative to 1 + |difference|.
-        inputs: kinds of example it takes.
+        inputs: kinds of example it takes: "text", "pair", "image".
         needs_rationale: whether it explains only examples that have a human rationale.
     """
 
@@ -615,7 +620,7 @@ class Card:
     seeded: bool = False
     axioms: frozenset[str] = frozenset()
     tolerance: float = 1e-4
-    inputs: tuple[str, ...] = ("text", "pair")
+    inputs: tuple[str, ...] = ("text", "pair", "image")
     needs_rationale: bool = False
 
     def to_dict(self) -> dict[str, Any]:
@@ -862,6 +867,11 @@ def _revived(values: dict[str, Any]) -> Explanation:
 
 def _optional_answer(answer: Span | str | None, name: str = "answer") -> dict[str, Any]:
     return {} if answer is None else {name: _plain_answer(answer)}
+
+
+def check_regions(regions: Sequence[Region], name: str, fields: Sequence[Field]) -> tuple[Region, ...]:
+    """The regions, refused where one lies outside of its field; ``name`` says in messages what they are."""
+    return _inside(tuple(regions), name, fields)
 
 
 def _inside(regions: tuple[RegionT, ...], name: str, fields: Sequence[Field]) -> tuple[RegionT, ...]:

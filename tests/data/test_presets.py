@@ -11,6 +11,7 @@ from didact.types import Example, Span
 
 SIZES = {
     "ag_news": {"train": 43_442, "test": 7_600},
+    "cifar10": {"train": 10_000, "test": 2_000},
     "cola": {"train": 8_551, "validation": 527, "test": 516},
     "emotion": {"train": 16_000, "validation": 2_000, "test": 2_000},
     "imdb": {"train": 25_000, "test": 25_000},
@@ -20,6 +21,7 @@ SIZES = {
         for split, size in (("train", 7_000), ("dev", 1_000), ("test20", 1_000))
     },
     "movie_rationales": {"train": 1_600, "validation": 200, "test": 199},
+    "oxford_pets": {"test": 1_850},
     "qed": {"train": 7_147, "dev": 1_355},
     "rotten_tomatoes": {"train": 8_530, "validation": 1_066, "test": 1_066},
     "sst2": {"train": 6_920, "validation": 872, "test": 1_821},

@@ -68,6 +68,18 @@ def test_whole_images_reach_the_function_unchanged_and_parts_are_painted() -> No
         assert (seen[1][~absent.pixels] == image.pixels[~absent.pixels]).all()
 
 
+def test_a_blurred_part_keeps_its_colour_and_loses_its_edges() -> None:
+    view = ImageInputs(parts=12)
+    stripes = np.zeros((40, 60, 3), dtype=np.uint8)
+    stripes[:, ::2] = 200
+    example = Example(Image(stripes))
+    units = view.units(example, "superpixel")
+    (variant,) = view.variants(units, view.absence("blur:4"), np.zeros((1, len(units)), dtype=bool))
+    shown = view.made(variant).astype(int)
+    assert np.abs(shown - 100).max() < 25
+    assert (view.made(view.whole(example)) == stripes).all()
+
+
 def test_superpixels_cover_every_pixel_once() -> None:
     (units,) = BlackBox(redness, ImageInputs(parts=12)).units([red_square()])
     assert (np.sum([region.pixels for region in units.regions], axis=0) == 1).all()  # type: ignore[union-attr]
@@ -100,8 +112,10 @@ def test_bad_input_is_refused_in_one_line() -> None:
         didact.explain("A film.", model, "occlusion", progress=False)
     with pytest.raises(InputError, match="is an image, and a text is needed"):
         didact.explain(red_square(), load_model(lambda texts: [[0.5, 0.5]] * len(texts)), "occlusion", progress=False)
-    with pytest.raises(ParameterError, match=r"'mean' .*'zero' .*got 'delete'"):
+    with pytest.raises(ParameterError, match=r"'mean' .*'zero' .*'blur' .*got 'delete'"):
         didact.explain(red_square(), model, "occlusion", absence="delete", progress=False)
+    with pytest.raises(ParameterError, match="got 'blur:wide'"):
+        didact.explain(red_square(), model, "occlusion", absence="blur:wide", progress=False)
     with pytest.raises(ParameterError, match="of images shows no tokens; use level='superpixel' or 'patch'"):
         didact.explain(red_square(), model, "occlusion", level="token", progress=False)
     with pytest.raises(ParameterError, match="inputs of a function are 'text' or 'image', got 'sound'"):

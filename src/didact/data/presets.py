@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from didact.data.images import Splits, cifar10_splits, oxford_pets_splits
 from didact.data.rows import Fields
 from didact.data.sampling import Slice
 
@@ -27,6 +28,7 @@ class Preset:
         rationales: what people marked, in words; empty when nothing.
         reference: where it was published.
         notes: how a folder and the Hub differ, and other cautions.
+        reader: reads its folder, where that has a form of its own.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Preset:
     parts: Mapping[str, Slice] = field(default_factory=dict)
     rationales: str = ""
     notes: str = ""
+    reader: Callable[[Path], Splits] | None = None
 
     def folder(self) -> Path | None:
         """Where it lies: $DIDACT_SHARED/data/NAME or $DIDACT_DATA/NAME; None when in neither."""
@@ -82,6 +85,17 @@ _ALL = (
             "l2e_validation": Slice("train", 0.0, 0.1, f"{_L2E}: each training text with probability 0.1"),
         },
         notes="a folder may hold a part of train; a text is in the same l2e split there and on the Hub",
+    ),
+    Preset(
+        "cifar10",
+        "what a small photo shows",
+        ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),
+        _TRAIN_TEST,
+        "uoft-cs/cifar10",
+        "Krizhevsky 2009",
+        fields={"image": ("image", "img")},
+        notes="32 x 32 pixels; a folder may hold a balanced part of each split",
+        reader=cifar10_splits,
     ),
     Preset(
         "cola",
@@ -153,6 +167,18 @@ _ALL = (
         notes="train+validation are the 1,800 reviews annotated in 2007; the release ends the spans of test one token "
         "early; a folder has them corrected and that is the default, "
         'fields={"rationale": "rationales"} reads them as released; the Hub has quotations, which are looked up',
+    ),
+    Preset(
+        "oxford_pets",
+        "cat or dog, or its breed",
+        ("cat", "dog"),
+        ("test",),
+        "",
+        "Parkhi et al. 2012 (Oxford-IIIT Pet)",
+        fields={"label": "species"},
+        rationales="pixels of the pet; its boundary counts as not classified",
+        notes='fields={"label": "breed"} gives the 37 breeds; a folder holds 50 test images per breed, short side 224',
+        reader=oxford_pets_splits,
     ),
     Preset(
         "qed",

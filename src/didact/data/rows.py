@@ -8,7 +8,9 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from didact.data.images import read_boxes, read_image, read_mask
 from didact.data.quality import Masks, read_tags, tagged_spans
 from didact.data.rationales import majority, read_annotators, read_rationale
 from didact.errors import FormatError, InputError, ParameterError
@@ -54,6 +56,8 @@ USUAL: Mapping[str, tuple[str, ...]] = {
     "tags_pair": ("target_tags",),
     "tokens": ("tokens",),
     "id": ("id", "idx", "guid", "uid"),
+    "image": ("image", "img"),
+    "mask": ("mask",),
 }
 """Columns that are tried where none is given, in this order."""
 
@@ -66,11 +70,13 @@ class RowReader:
         fields: columns that differ from the usual ones.
         labels: names of the classes, for labels that are numbers.
         defaults: a preset's columns, which come before the usual ones and need not be there.
+        folder: where paths of images begin.
     """
 
     fields: Fields
     labels: tuple[str, ...] = ()
     defaults: Fields | None = None
+    folder: Path | None = None
 
     def __post_init__(self) -> None:
         for name in self.fields:
@@ -91,6 +97,8 @@ class RowReader:
         if key not in self._columns:
             self._columns[key] = self._choose(key, where)
         columns = self._columns[key]
+        if _value(row, columns, "image") is not None:
+            return self._pictured(row, columns, where)
         text = _text(row, columns, "text", where)
         marked = any(_value(row, columns, field) is not None for field in MARKED)
         tokens = _tokens(row, columns, where) if marked or text is None else None
@@ -108,6 +116,21 @@ class RowReader:
             raise FormatError(f"{where}: {problem}") from None
         return _with_rationale(example, row, columns, tokens, where) if marked else example
 
+    def _pictured(self, row: Mapping[str, object], columns: Mapping[str, str], where: str) -> Example:
+        """An image, perhaps with a text behind it."""
+        with _naming("image", columns, where):
+            image = read_image(row[columns["image"]], self.folder)
+        texts = (_text(row, columns, field, where) for field in ("text", "text_pair"))
+        example = Example(image, *texts, label=self._label(row, columns, where), id=_identity(row, columns, where))
+        marked, mask = _value(row, columns, "rationale"), _value(row, columns, "mask")
+        if marked is not None:
+            with _naming("rationale", columns, where):
+                example = dataclasses.replace(example, rationale=read_boxes(marked, example))
+        if mask is not None:
+            with _naming("mask", columns, where):
+                example = dataclasses.replace(example, rationale=(read_mask(mask, example, self.folder),))
+        return example
+
     def _choose(self, present: tuple[str, ...], where: str) -> dict[str, str]:
         """Field -> column, for rows with these columns."""
         defaults = self.defaults or {}
@@ -118,6 +141,8 @@ class RowReader:
             column = next((name for name in names if name in present), None)
             if column is not None:
                 chosen[field] = column
+        if "text" in chosen and "image" not in self.fields.keys() | defaults.keys():
+            chosen.pop("image", None)  # a text with a picture beside it, which nobody wants to be read
         if not {"text", "text_pair"} & (self.fields.keys() | defaults.keys()):
             pair = next((pair for pair in PAIRS if set(pair) <= set(present)), None)
             if pair is not None and ("text" not in present or pair[0] == "text"):

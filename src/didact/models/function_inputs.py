@@ -11,7 +11,7 @@ import numpy as np
 
 from didact.errors import InputError, ParameterError
 from didact.models.replacements import word_pool
-from didact.ops.masking import Absence, draws
+from didact.ops.masking import KINDS, Absence, draws
 from didact.ops.units import word_spans
 from didact.types import Example, Keep, Level, Units
 
@@ -117,7 +117,7 @@ class TextInputs:
 
     def absence(self, name: str) -> Absence:
         """By rewriting the text."""
-        operator = Absence.parse(name)
+        operator = Absence.parse(name, KINDS)
         if operator.kind not in ("delete", "token", "sample"):
             raise ParameterError(
                 f"a predict function sees only text; use absence 'delete', 'token:X' or 'sample:SEED', not {name!r}"

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from didact.errors import InputError, ParameterError
+from didact.ops.blur import gaussian_blur
 from didact.ops.masking import Absence
 from didact.ops.superpixels import superpixels
 from didact.types import Box, Example, Image, Keep, Level, Mask, Region, Units
@@ -19,7 +20,12 @@ from didact.types import Box, Example, Image, Keep, Level, Mask, Region, Units
 Pixels = NDArray[np.uint8]
 Ints = NDArray[np.int64]
 
-COLOURS = {"mean": "the image's mean colour", "zero": "black"}
+COLOURS = {
+    "mean": "the image's mean colour",
+    "zero": "black",
+    "blur": "the image blurred over an eighth of its shorter side; blur:S over S pixels",
+}
+"""What an absent part may be painted with."""
 _RECENT = 64
 
 
@@ -65,6 +71,7 @@ class ImageInputs:
 
     def __post_init__(self) -> None:
         self._recent: dict[tuple[str, Level], Cut] = {}
+        self._blurred: tuple[object, Pixels] | None = None
 
     @property
     def trial(self) -> Hashable:
@@ -94,10 +101,11 @@ class ImageInputs:
 
     def absence(self, name: str) -> Absence:
         """By painting over."""
-        if name not in COLOURS:
+        kind, colon, width = name.partition(":")
+        if kind not in COLOURS or (colon and not (kind == "blur" and width.isdecimal() and 0 < int(width) < 10_000)):
             allowed = ", ".join(f"{kind!r} ({meaning})" for kind, meaning in COLOURS.items())
             raise ParameterError(f"a part of an image is absent as {allowed}; got {name!r}")
-        return Absence(name)
+        return Absence(kind, width or None)
 
     def variants(self, units: Units, operator: Absence, keep: Keep) -> Iterator[PaintedImage]:
         """The image with absent units to be painted over."""
@@ -114,11 +122,24 @@ class ImageInputs:
         if variant.owner is None or variant.operator is None:
             return pixels.copy()
         kept = np.frombuffer(variant.kept, dtype=np.bool_)[variant.owner]
-        return np.where(kept[..., None], pixels, _paint(pixels, variant.operator))
+        return np.where(kept[..., None], pixels, self._paint(variant.image, variant.operator))
 
     def preview(self, variant: Hashable) -> str:
         """Its size."""
         return f"{variant.image!r}" if isinstance(variant, PaintedImage) else repr(variant)
+
+    def _paint(self, image: Image, operator: Absence) -> Pixels:
+        """What shows where a part is absent; broadcasts to the image's shape."""
+        if operator.kind == "zero":
+            return np.zeros(3, dtype=np.uint8)
+        if operator.kind == "mean":
+            return np.asarray(np.round(image.pixels.mean((0, 1))), dtype=np.uint8)
+        key = (image.fingerprint, operator)
+        if self._blurred is None or self._blurred[0] != key:
+            width = float(operator.token or max(1.0, min(image.size) / 8))
+            smooth = gaussian_blur(image.pixels.astype(np.float32).transpose(2, 0, 1), width).transpose(1, 2, 0)
+            self._blurred = (key, np.clip(np.round(smooth), 0, 255).astype(np.uint8))
+        return self._blurred[1]
 
     def _cut(self, image: Image, level: Level) -> Cut:
         key = (image.fingerprint, level)
@@ -146,12 +167,6 @@ def _grid(image: Image, squares: int) -> Cut:
     for number, box in enumerate(boxes):
         owner[box.top : box.bottom, box.left : box.right] = number
     return Cut(tuple(boxes), owner)
-
-
-def _paint(pixels: Pixels, operator: Absence) -> Pixels:
-    if operator.kind == "zero":
-        return np.zeros(3, dtype=np.uint8)
-    return np.asarray(np.round(pixels.mean((0, 1))), dtype=np.uint8)
 
 
 def _probe(seed: int) -> Image:

@@ -11,12 +11,17 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import (
     AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForImageClassification,
     PreTrainedModel,
     PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
+    ViTImageProcessor,
 )
+from transformers.image_processing_base import ImageProcessingMixin
 
-from didact.types import Floats
+from didact.models.eval_mode import quiet
+from didact.types import Example, Floats, Image
 
 TEXTS = (
     "a truly wonderful film with a warm heart",
@@ -45,6 +50,11 @@ _SIZES: dict[str, _Sizes] = {
 _SENTENCE_PIECE = ("xlm-roberta", "albert", "deberta-v2")
 _BYTE_LEVEL = ("roberta", "longformer", "modernbert", "llama", "mistral", "gpt2")
 _DECODERS = ("llama", "mistral", "gpt2")
+
+_CHAT = (
+    "{% for message in messages %}<s>{{ message['role'] }}\n{{ message['content'] }}</s>\n{% endfor %}"
+    "{% if add_generation_prompt %}<s>assistant\n{% endif %}"
+)
 
 ARCHITECTURES: tuple[str, ...] = tuple(_SIZES)
 
@@ -78,6 +88,56 @@ def tiny_model(
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = getattr(transformers, auto_class).from_config(config)
+    return model.eval(), tokenizer
+
+
+def tiny_image_model(
+    labels: Sequence[str] = ("dark", "light"), *, seed: int = 0
+) -> tuple[PreTrainedModel, ImageProcessingMixin]:
+    """A random vision transformer of 4 x 4 patches, and an image processor that stretches images to its input."""
+    named = dict(enumerate(labels))
+    config = AutoConfig.for_model(
+        "vit",
+        **_COMMON | {"image_size": 16, "patch_size": 4, "encoder_stride": 4},
+        id2label=named,
+        label2id={label: number for number, label in named.items()},
+        initializer_range=0.3,
+    )
+    with torch.random.fork_rng(), quiet():
+        torch.manual_seed(seed)
+        network = AutoModelForImageClassification.from_config(config)
+        return network.eval(), ViTImageProcessor(size={"height": 16, "width": 16})
+
+
+def tiny_images() -> list[Example]:
+    """Images of several sizes, each with a bright corner; none of them is square in the manner of another."""
+    made = []
+    for number, (height, width) in enumerate(((16, 16), (21, 33), (40, 18))):
+        pixels = np.random.default_rng(number).integers(0, 200, (height, width, 3)).astype(np.uint8)
+        pixels[: height // 3, : width // 3] = 250
+        made.append(Example(Image(pixels)))
+    return made
+
+
+def tiny_language_model(
+    architecture: str = "llama", *, seed: int = 0
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """A random decoder that predicts the next token, with a chat template in the manner of ChatML."""
+    tokenizer = tiny_tokenizer(architecture)
+    tokenizer.chat_template = _CHAT
+    config = AutoConfig.for_model(
+        architecture,
+        **{"max_position_embeddings": 256} | _SIZES[architecture] | {"n_positions": 256},
+        vocab_size=len(tokenizer),
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        initializer_range=0.3,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = AutoModelForCausalLM.from_config(config)
+    tokenizer.model_max_length = 256
     return model.eval(), tokenizer
 
 

@@ -285,7 +285,7 @@ def test_evidence_is_checked() -> None:
 def test_patches_against_marked_boxes() -> None:
     image = Image(np.zeros((4, 4, 3), dtype=np.uint8))
     boxes = (Box(0, 0, 2, 2), Box(2, 0, 4, 2), Box(0, 2, 2, 4), Box(2, 2, 4, 4))
-    units = Units(Example(image, rationale=(Box(1, 1, 2, 4),)), "patch", boxes)
+    units = Units(Example(image, rationale=(Box(0, 1, 2, 4),)), "patch", boxes)
     given = Explanation("made", units, (0.4, 0.3, 0.2, 0.1), Target(1, "positive"), POSITIVE)
     assert value(RationaleAuc(), given) == 0.75  # the first beats both others, the third one of them
     assert value(RationaleF1(k=1), given) == pytest.approx(2 / 3)

@@ -15,7 +15,7 @@ from didact.metrics._words import Words, mean_defined, mean_parts, top_size, wor
 from didact.metrics.base import BaseMetric
 from didact.protocols import Evidence
 from didact.settings import at_least, check_share
-from didact.types import Example, Explanation, Floats, Grade, Region, overlapping
+from didact.types import Example, Explanation, Floats, Grade, Region, inside
 
 Bools = NDArray[np.bool_]
 
@@ -40,7 +40,8 @@ ENGLISH = frozenset(_ENGLISH.split())
 class Plausibility(BaseMetric):
     """Base of comparisons with human rationales; a subclass judges one text against one rationale.
 
-    Tokens are summed into words first, and a word is in the rationale when a span overlaps it. Of a truncated text only
+    Tokens are summed into words first, and a word is in the rationale when a span overlaps it; a patch of an image when
+    at least half of its classified pixels are marked (patches without any do not count). Of a truncated text only
     the words that the model saw are judged. The grade is NaN when all of these words are in the rationale, or none.
     With several annotators (``Example.annotators``) it is the mean over those for whom it is defined, with a part for
     each: "annotator 1", "annotator 2", ...
@@ -93,8 +94,10 @@ class Plausibility(BaseMetric):
         return Grade(value, parts if right is None else parts | {GOLD if right else OTHER: value})
 
     def _judge(self, words: Words, spans: Sequence[Region]) -> Grade:
-        gold = overlapping(words.regions, spans)
-        return self.judge(words.scores, gold) if gold.any() and not gold.all() else Grade(float("nan"))
+        marks = inside(words.regions, spans)
+        known = ~np.isnan(marks)
+        gold = marks[known] == 1
+        return self.judge(words.scores[known], gold) if gold.any() and not gold.all() else Grade(float("nan"))
 
     def _directed(self, words: Words, signed: bool) -> Words:
         """The words with scores that are high where the rationale should be."""
@@ -129,10 +132,10 @@ def rationales(example: Example) -> tuple[tuple[Region, ...], ...]:
 
 def roc_auc(scores: Floats, gold: Bools) -> float:
     """Probability that a word of the rationale scores above another word, ties counting half."""
-    inside, outside = scores[gold], np.sort(scores[~gold])
-    if not len(inside) or not len(outside):
+    marked, outside = scores[gold], np.sort(scores[~gold])
+    if not len(marked) or not len(outside):
         return float("nan")
-    below = np.searchsorted(outside, inside, "left") + np.searchsorted(outside, inside, "right")
+    below = np.searchsorted(outside, marked, "left") + np.searchsorted(outside, marked, "right")
     return float(below.mean() / (2 * len(outside)))
 
 

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from didact.errors import CapabilityError, ParameterError
 from didact.models.batch import EncodedBatch
 from didact.protocols import Reads, TargetLike
 from didact.registry import Registry
-from didact.types import AnswerKind, Prediction, Scale, Target
+from didact.types import AnswerKind, Example, Prediction, Scale, Target
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
+
+    from didact.models.readers.base import AnyReader
+
+Predict = Callable[[Sequence[Example]], list[Prediction]]
+"""A model's plain predictions."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,7 @@ class HeadCard:
         answers: the kind of answer that it predicts.
         architecture: what the names of the Transformers classes that it serves contain; "" where it serves none.
         auto_class: the Transformers class that loads such a network from a directory or the Hub.
+        further: other such classes and what loads them, where a head serves several kinds of input.
     """
 
     name: str
@@ -40,6 +46,17 @@ class HeadCard:
     answers: AnswerKind
     architecture: str = ""
     auto_class: str = ""
+    further: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def served(self) -> tuple[tuple[str, str], ...]:
+        """All architectures with the class that loads each."""
+        return ((self.architecture, self.auto_class), *self.further) if self.architecture else ()
+
+    def loader(self, architectures: Sequence[str]) -> tuple[str, str]:
+        """Which of the architectures served a network is of, and what loads it; the first where none is known."""
+        fitting = (pair for name in architectures for pair in self.served if pair[0] in name)
+        return next(fitting, self.served[0])
 
 
 class Head(ABC):
@@ -64,12 +81,21 @@ class Head(ABC):
     @classmethod
     def serves(cls, architecture: str, config: PreTrainedConfig) -> bool:
         """Whether networks of this class and configuration return what the head expects."""
-        return bool(cls.card.architecture) and cls.card.architecture in architecture
+        return any(kind in architecture for kind, _ in cls.card.served)
 
     @classmethod
     def of(cls, config: PreTrainedConfig) -> Self:
         """The head of a network that it serves."""
         raise CapabilityError(f"the {cls.card.name} head cannot be made from a configuration; make it yourself")
+
+    @classmethod
+    def beside(cls, reader: AnyReader, config: PreTrainedConfig) -> Self:
+        """The head of a network that it serves and that this reader feeds."""
+        return cls.of(config)
+
+    def fitted(self, predict: Predict) -> Self:
+        """The same head after it has seen predictions of examples of its own choice; itself where it needs none."""
+        return self
 
     def named(self, labels: Sequence[str] | None) -> Self:
         """The same head with other names for its outputs; itself when none are given."""
@@ -87,6 +113,18 @@ class Head(ABC):
     @abstractmethod
     def outputs(self, result: object) -> Tensor:
         """What matters of a network's result, rows first."""
+
+    def feeding(self, network: nn.Module, batch: EncodedBatch) -> dict[str, Any]:
+        """What the network is called with: the batch's inputs, and what the head has it read or return besides."""
+        return dict(batch.inputs)
+
+    def answers(self, result: object, batch: EncodedBatch) -> Tensor:
+        """``outputs`` of a result that ``feeding`` led to."""
+        return self.outputs(result)
+
+    def evaluate(self, network: nn.Module, batch: EncodedBatch) -> Tensor:
+        """The network's outputs for a batch, rows first."""
+        return self.answers(network(**self.feeding(network, batch)), batch)
 
     @abstractmethod
     def predictions(self, outputs: Tensor, batch: EncodedBatch) -> list[Prediction]:

@@ -17,7 +17,7 @@ from didact.models.identity import tokenizer_identity
 from didact.models.readers._token_rows import pad, token_rows
 from didact.models.readers.base import READERS, Columns, Masked, Reader, ReaderCard, ReaderOptions
 from didact.models.special_tokens import SpecialTokens
-from didact.ops.masking import Absence
+from didact.ops.masking import KINDS, Absence
 from didact.types import Example, Level, Units
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class TextReader(Reader[Encoding]):
 
     def absence(self, name: str) -> Absence:
         """Any operator that the vocabulary has a token for."""
-        operator = Absence.parse(name)
+        operator = Absence.parse(name, KINDS)
         self.special.check(operator)
         return operator
 
@@ -121,7 +121,7 @@ class TextReader(Reader[Encoding]):
             name = "pad"
         if name == "zero" or (name == "pad" and self.tokenizer.pad_token_id is None):
             return like.new_zeros(like.shape[-1])
-        operator = Absence("token", "pad") if name == "pad" else Absence.parse(name)
+        operator = Absence("token", "pad") if name == "pad" else Absence.parse(name, KINDS)
         index = torch.tensor(self.special.absent_id(operator), device=like.device)
         vector: Tensor = self._table(index).detach()
         return vector
