@@ -41,7 +41,12 @@ if TYPE_CHECKING:
 
 DEFAULT = "default"
 """Name of the embedded sentiment classifier."""
-PIPELINES = {"text-classification": "tokenizer", "image-classification": "image_processor"}
+PIPELINES = {
+    "text-classification": "tokenizer",
+    "token-classification": "tokenizer",
+    "question-answering": "tokenizer",
+    "image-classification": "image_processor",
+}
 """Tasks of Transformers' pipelines that can be explained, and what of each turns examples into inputs."""
 
 
