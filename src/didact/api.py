@@ -74,7 +74,7 @@ def explain(
     """Explain one text or image, or a list of them.
 
     Args:
-        given: a text, a pair ``(text, text_pair)``, an image (a ``Path``, a PIL image, an array, bytes, an ``Image``), an
+        given: a text, a pair ``(text, text_pair)``, an image (a ``Path``, a PIL image, an array, bytes), an
             ``Example``, or a list of these.
         model: anything ``load_model`` takes; the embedded sentiment classifier when not given.
         method: a registered name (see ``list_methods``) or an explainer; integrated gradients when not given, or
