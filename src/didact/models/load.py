@@ -70,13 +70,14 @@ def load_model(  # noqa: PLR0913 - the one door, and every option has a default
     Args:
         source: a Hub id or directory, a directory with a LoRA adapter, a GGUF file, ``(model, tokenizer)`` or ``(model,
             image processor)``, a Transformers pipeline that classifies texts or images, a function from a list of texts
-            to probabilities, or "default" for the embedded English sentiment classifier.
+            (with ``inputs="image"`` of arrays of pixels) to probabilities, or "default" for the embedded English
+            sentiment classifier.
         inputs: name of a reader, such as "text", "pair", "patches" or "prompt"; when not given, by what the network
-            takes, and for texts by label names such as "entailment".
+            takes, and for texts by label names such as "entailment". Of a function: "text", or "image".
         labels: names for the outputs in order, in place of the model's own; as many as it has outputs.
         name: of a function, as results show it; the function's own name when not given.
         version: of a function: stored results are used again as long as name and version stay the same. Where it is
-            not given, a function is identified by its code, its state and its answers to a few texts.
+            not given, a function is identified by its code, its state and its answers to a few inputs.
         device: where to put a model that is loaded here ("cpu", "cuda"); the GPU when there is one. A model object
             stays where it is.
         max_length: length limit in tokens, below the model's own.
