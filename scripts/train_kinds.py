@@ -169,7 +169,7 @@ def train_questions(recipe: Recipe) -> Trained:
     config = BertConfig(**small(96, 4), vocab_size=len(tokenizer), max_position_embeddings=128, pad_token_id=0,
                         hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)  # fmt: skip
     network = BertForQuestionAnswering(config)
-    examples = questions(40_000, seed=TRAINING)
+    examples = questions(20_000, seed=TRAINING)
     batch, places = encoded(tokenizer, examples), _answers(tokenizer, examples)
 
     def draw(rng: np.random.Generator) -> Batch:
@@ -179,7 +179,7 @@ def train_questions(recipe: Recipe) -> Trained:
         around = {name: batch[name][rows] for name in ("attention_mask", "token_type_ids")}
         return {"input_ids": ids, **around, "start_positions": places[rows], "end_positions": places[rows]}
 
-    recipe.loss_of(network, draw, 12_000)
+    recipe.loss_of(network, draw, 2_500)
     held_out = questions(1_000, seed=HELD_OUT)
     with torch.no_grad():
         result = network(**encoded(tokenizer, held_out).to(recipe.device))
@@ -272,11 +272,13 @@ def train_reviews(recipe: Recipe) -> Trained:
 
 
 def _prompts(rows: Sequence[Sequence[Example]], tokenizer: PreTrainedTokenizerFast, rng: np.random.Generator) -> Batch:
-    """Answered reviews, padded on the right; only the opinions are learnt."""
-    texts = ["\n\n".join(f"{PROMPT.format(text=_thinned(e.text, rng))} {e.label}" for e in row) for row in rows]
+    """Answered reviews, padded on the right; only opinions are learnt, a few of them wrong: none is sure."""
+    names = ("negative", "positive")
+    given = [[(e.text, names[(e.label == "positive") ^ (rng.random() < 0.05)]) for e in row] for row in rows]
+    texts = ["\n\n".join(f"{PROMPT.format(text=_thinned(text, rng))} {name}" for text, name in row) for row in given]
     made = tokenizer(texts, padding=True, return_tensors="pt", return_token_type_ids=False)
-    names = torch.tensor([tokenizer.vocab[name] for name in ("positive", "negative")])
-    labels = made["input_ids"].masked_fill(~torch.isin(made["input_ids"], names), -100)
+    learnt = torch.isin(made["input_ids"], torch.tensor([tokenizer.vocab[name] for name in names]))
+    labels = made["input_ids"].masked_fill(~learnt, -100)
     return {"input_ids": made["input_ids"], "attention_mask": made["attention_mask"], "labels": labels}
 
 

@@ -145,6 +145,11 @@ class Example:
         return tuple(self._text(number) for number in range(len(self.fields)))
 
     @property
+    def is_textual(self) -> bool:
+        """Whether all fields are texts."""
+        return all(isinstance(one, str) for one in self.fields)
+
+    @property
     def preview(self) -> str:
         """The beginning of the first field, for messages."""
         first = self.fields[0] if self.fields else ""
@@ -178,7 +183,7 @@ class Example:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; texts as ``text`` and ``text_pair``, all else as ``fields``."""
-        texts = all(isinstance(one, str) for one in self.fields) and len(self.fields) in (1, 2)
+        texts = self.is_textual and len(self.fields) in (1, 2)
         plain = [one if isinstance(one, str) else one.to_dict() for one in self.fields]
         return {
             **({"text": plain[0], "text_pair": (*plain, None)[1]} if texts else {"fields": plain}),

@@ -64,7 +64,7 @@ LIBRARIES = {
     "ops": "numpy torch regex scipy",
     "stats": "numpy scipy",
     "render": "numpy rich",
-    "models": "numpy torch transformers safetensors",
+    "models": "numpy torch transformers safetensors peft",
     "data": "numpy pyarrow datasets",
     "store": "numpy safetensors pyarrow",
     "attribution": "numpy torch",
@@ -82,7 +82,13 @@ LIBRARIES = {
 }
 
 # The same for names that only type checkers see.
-TYPING_LIBRARIES = {"base": "torch PIL", "api": "torch transformers", "render": "torch", "data": "torch"}
+TYPING_LIBRARIES = {
+    "base": "torch PIL",
+    "models": "tokenizers",
+    "api": "torch transformers",
+    "render": "torch",
+    "data": "torch",
+}
 
 
 def table(rows: dict[str, str]) -> dict[str, frozenset[str]]:

@@ -16,12 +16,13 @@ from didact.models.encoding import Encoding
 from didact.models.heads.base import HEADS, Head
 from didact.models.heads.classes import ClassesHead
 from didact.models.network import NetworkModel
-from didact.models.readers.base import READERS, AnyReader, Columns, Masked
+from didact.models.prompts import Prompt
+from didact.models.readers.base import READERS, AnyReader, Columns, Masked, ReaderOptions
 from didact.models.readers.text import TextReader
 from didact.ops.masking import Absence
 from didact.protocols import TargetLike
 from didact.testing.models import CHECKS, applicable, check, sample
-from didact.testing.tiny import tiny_image_model, tiny_model
+from didact.testing.tiny import tiny_image_model, tiny_language_model, tiny_model
 from didact.types import Example, Prediction, Scale, Target, Units
 
 LABELS = {"class": ("negative", "neutral", "positive"), "number": ("score",), "span": ("start", "end")}
@@ -30,8 +31,19 @@ ARCHITECTURES = {"text": ("bert", "gpt2"), "image": ("vit",)}
 """By the kind of the first field. With a mask token, reading the first position; without, reading the last."""
 
 
+DECODERS = ("llama", "gpt2")
+PROMPTS = {
+    "prompt": Prompt("Review: {text}\nIt is", ["good", "dull"], shots=[("a warm heart", "good")], absence="token:."),
+    "prompt_chat": Prompt("{text}", ["a warm film", "a dull plot", "an old heart"], instruction="Judge it.", chat=True),
+}
+"""Label words of one token each behind a plain prompt; of several tokens that share their first, in a chat."""
+
+
 @cache
 def model(reader: str, head: str, architecture: str) -> NetworkModel:
+    if reader in PROMPTS:
+        network, tokenizer = tiny_language_model(architecture)
+        return compose(network, tokenizer, options=ReaderOptions(prompt=PROMPTS[reader]))
     card = HEADS.card(head)
     labels = LABELS[card.answers]
     if architecture == "vit":
@@ -45,15 +57,17 @@ CASES = [
     for reader in READERS.names()
     for head in HEADS.names()
     for name in ARCHITECTURES[READERS.card(reader).fields[0]]
+    if reader not in PROMPTS and head != "label_words"
     if name != "vit" or any("Image" in architecture for architecture, _ in HEADS.card(head).served)
 ]
+CASES += [(prompt, "label_words", name) for prompt in PROMPTS for name in DECODERS]
 ROWS = [(*case, name) for case in CASES for name in applicable(model(*case))]
 
 
 @pytest.mark.parametrize(("reader", "head", "architecture", "name"), ROWS)
 def test_conforms(reader: str, head: str, architecture: str, name: str) -> None:
     made = model(reader, head, architecture)
-    assert (made.reader.card.name, made.head.card.name) == (reader, head)
+    assert (made.reader.card.name, made.head.card.name) == (reader.removesuffix("_chat"), head)
     check(name, made, sample(made.reader.card))
 
 

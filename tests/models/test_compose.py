@@ -18,8 +18,8 @@ from didact.testing.tiny import tiny_model
 
 
 def test_every_file_is_a_registered_name_with_a_card() -> None:
-    assert {"pair", "patches", "question", "text"} <= set(READERS.names())
-    assert {"classes", "number", "span", "word_label"} <= set(HEADS.names())
+    assert {"pair", "patches", "prompt", "question", "text"} <= set(READERS.names())
+    assert {"classes", "label_words", "number", "span", "word_label"} <= set(HEADS.names())
     assert {"class", "number", "span"} <= {card.answers for card in HEADS.cards()}
     assert all(card.summary.endswith(".") for card in (*READERS.cards(), *HEADS.cards()))
 

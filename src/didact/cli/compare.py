@@ -21,6 +21,7 @@ EXAMPLES = """examples:
   didact compare "A warm, funny and wonderful film."
   didact compare "Not bad at all." --methods lime,kernel_shap,occlusion
   didact compare reviews.txt --format html --out compared.html
+  didact compare --image cat.jpg --model ./vit --out cat.html
   didact compare "Not bad at all." --dry-run
 """
 

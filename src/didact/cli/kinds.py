@@ -1,4 +1,4 @@
-"""Options for inputs that are not a single text: a question about a passage, and the answer that is explained."""
+"""Options for inputs that are not a single text: a question about a passage and its answer, and images."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from didact.data.files import is_there, read_plain
+from didact.data.images import folder_splits
+from didact.data.load import load_data
 from didact.errors import InputError, ParameterError, TargetError
-from didact.types import Example, Span, Target
+from didact.types import Example, Image, Span, Target
 
 if TYPE_CHECKING:
     from didact.protocols import Model, TargetLike
@@ -40,6 +42,37 @@ def read_question(options: argparse.Namespace) -> Example | None:
     if question is None:
         raise InputError("--passage goes with --question: what is to be answered from the passage")
     return Example.of((question, _passage(passage)))
+
+
+def add_image(parser: argparse.ArgumentParser) -> None:
+    """Images."""
+    group = parser.add_argument_group("image")
+    group.add_argument(
+        "--image",
+        metavar="FILE|DIR",
+        type=Path,
+        action="append",
+        default=[],
+        help="instead of TEXT|-|FILE, with the --model of an image classifier: an image, or a folder of images; may be "
+        "repeated",
+    )
+
+
+def read_images(options: argparse.Namespace) -> list[Example]:
+    """The images that are named, in order; those of a folder with their labels and masks."""
+    if not options.image:
+        return []
+    if any(given is not None for given in (options.input, options.pair, options.question, options.passage)):
+        raise ParameterError("give either a text, a question with its passage, or --image, not several of them")
+    if options.model == "default":
+        raise ParameterError("the embedded model reads texts; --image goes with --model, an image classifier")
+    examples: list[Example] = []
+    for path in options.image:
+        if is_there(path) and path.is_dir():
+            examples += load_data(path, split="+".join(folder_splits(path)) or None).examples
+        else:
+            examples.append(Example(Image.of(path), id=path.name))
+    return examples
 
 
 def place_of(options: argparse.Namespace, example: Example) -> Span | None:

@@ -8,16 +8,18 @@ import json
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from didact import disk
 from didact.cli import kinds, printing
+from didact.cli.saving import save
 from didact.data.files import FORMATS, format_of, is_there, read_lines, read_plain
+from didact.data.images import ENDINGS as IMAGE_ENDINGS
 from didact.data.limits import MAX_BYTES, MAX_TEXTS, ReadLimits
 from didact.errors import FormatError, InputError, ParameterError
+from didact.images import MAX_PIXELS, USUAL_MAX_PIXELS
 from didact.render.pieces import printable
 from didact.types import SCALES, Example
 from didact.validation import parse_json
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from didact.protocols import Model, TargetLike
     from didact.types import Estimate, Explanation
 
-ENDINGS = {"terminal": "txt", "json": "json", "html": "html", "latex": "tex", "svg": "svg"}
+ENDINGS = {"terminal": "txt", "json": "json", "html": "html", "latex": "tex", "svg": "svg", "png": "png"}
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -62,6 +64,7 @@ def add_input(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pair", metavar="TEXT", help="the second text, for a model of pairs")
     parser.add_argument("--target", metavar="LABEL", help="label or index to explain (default: the predicted class)")
     kinds.add_question(parser)
+    kinds.add_image(parser)
 
 
 def add_limits(parser: argparse.ArgumentParser) -> None:
@@ -70,6 +73,7 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
     for option, what, usual in (
         ("--max-bytes", "bytes after unpacking", ReadLimits.bytes),
         ("--max-texts", "lines or rows", ReadLimits.texts),
+        ("--max-pixels", "pixels of an image", USUAL_MAX_PIXELS),
     ):
         group.add_argument(option, type=int, metavar="N", help=f"at most so many {what} (default: {usual:,})")
 
@@ -77,7 +81,8 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
 @contextlib.contextmanager
 def reading_limits(options: argparse.Namespace) -> Iterator[None]:
     """Read with the limits that were given; through the environment, so that worker processes have them too."""
-    given = {MAX_BYTES: getattr(options, "max_bytes", None), MAX_TEXTS: getattr(options, "max_texts", None)}
+    variables = {"max_bytes": MAX_BYTES, "max_texts": MAX_TEXTS, "max_pixels": MAX_PIXELS}
+    given = {variable: getattr(options, name, None) for name, variable in variables.items()}
     before = {name: os.environ.get(name) for name in given}
     os.environ.update({name: str(limit) for name, limit in given.items() if limit is not None})
     try:
@@ -100,7 +105,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         help="Hub id or directory of a text classifier (default: the embedded sentiment classifier)",
     )
     group.add_argument(
-        "--inputs", metavar="READER", help="what the model reads: text, pair, question (default: guessed)"
+        "--inputs", metavar="READER", help="what the model reads: text, pair, question, patches (default: guessed)"
     )
     group.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: the GPU when there is one)")
     group.add_argument("--max-length", type=int, metavar="N", help="length limit in tokens, below the model's own")
@@ -222,11 +227,11 @@ def show_report(folder: Path, report: ReportOptions) -> None:
 
 def read_input(options: argparse.Namespace) -> list[Example]:
     """The examples a command line names."""
-    question = kinds.read_question(options)
-    if question is not None:
-        return [question]
+    question, images = kinds.read_question(options), kinds.read_images(options)
+    if question is not None or images:
+        return images if question is None else [question]
     if options.input is None:
-        raise ParameterError("nothing to explain: give a text, '-', a file, or --question with --passage")
+        raise ParameterError("nothing to explain: give a text, '-', a file, --question with --passage, or --image")
     examples = _read(options.input, parse_columns(options.column))
     if options.pair is None:
         return [Example.of(example) for example in examples]
@@ -317,6 +322,8 @@ def settle_output(options: argparse.Namespace) -> None:
     options.format = options.format or implied or "terminal"
     if options.out is not None:
         disk.check_writable(options.out)
+    elif options.format == "png":
+        raise ParameterError("--format png is a picture: give it a file with --out FILE.png")
 
 
 def kept(explanations: Explanations) -> Explanations:
@@ -330,10 +337,10 @@ def kept(explanations: Explanations) -> Explanations:
 
 def write(explanations: Sequence[Explanation], options: argparse.Namespace) -> None:
     """Show or save explanations as the command line asks."""
-    from didact.render.formats import render
+    from didact.render.formats import encoded, render
 
     if options.out is not None:
-        _save(render(explanations, ENDINGS[options.format]), options.out)
+        save(encoded(explanations, ENDINGS[options.format]), options.out)
     elif options.format == "terminal":
         printing.show_explanations(explanations)
     else:
@@ -349,27 +356,7 @@ def write_estimates(estimates: Sequence[Estimate], options: argparse.Namespace) 
     if options.out is None:
         printing.document(text)
     else:
-        _save(text, options.out)
-
-
-def _save(text: str, path: Path) -> None:
-    try:
-        disk.write_text(path, text)
-    except InputError as problem:
-        raise InputError(f"{problem}; {_rescue(text, path)}") from None
-    printing.line(path)
-
-
-def _rescue(text: str, path: Path) -> str:
-    """Keep a result that could not be written where it should be."""
-    try:
-        handle, name = tempfile.mkstemp(suffix=path.suffix, prefix="didact-")
-        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(text)
-    except OSError:
-        printing.document(text)
-        return "the result was printed instead"
-    return f"the result is in {name}"
+        save(text.encode("utf-8", "backslashreplace"), options.out)
 
 
 def _read(given: str, columns: dict[str, str | None]) -> list[Example]:
@@ -389,7 +376,9 @@ def _read(given: str, columns: dict[str, str | None]) -> list[Example]:
 def _read_file(path: Path, columns: dict[str, str | None]) -> list[Example]:
     """A table or a list of texts as its ending says; one text per line where it says nothing."""
     if path.is_dir():
-        raise InputError(f"{path} is a directory; give a file ({', '.join(FORMATS)})")
+        raise InputError(f"{path} is a directory; give a file ({', '.join(FORMATS)}), or --image for one of images")
+    if path.suffix.lower() in IMAGE_ENDINGS:
+        return [Example.of(path)]
     if format_of(path) is None:
         return read_plain(path)
     from didact.data.load import load_data

@@ -110,15 +110,26 @@ FACTS: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "which animal does {} own ?",
         _words("cat dog horse rabbit parrot goat turtle hamster sheep pony"),
     ),
+    "food": (
+        "{} likes to eat {} .",
+        "what does {} like to eat ?",
+        _words("bread soup rice fish pasta salad cheese pizza beans cake"),
+    ),
+    "music": (
+        "{} plays the {} .",
+        "which instrument does {} play ?",
+        _words("piano violin guitar flute drums harp trumpet cello organ banjo"),
+    ),
 }
 """What is known of people: how it is written, how it is put as a question, and the answers."""
 
 
 @checked
 def questions(n: int, *, seed: int = 0) -> list[Example]:
-    """Questions about one of several people, with a passage that answers them.
+    """Questions about one of several facts about a person, with a passage that states them.
 
-    The label is the answer's place in the passage; the rationale is the person's name in question and sentence.
+    The label is the answer's place in the passage. The rationale is what decides it: the answer, and the question's
+    words but for the name, which all sentences have.
 
     Args:
         n: how many.
@@ -129,22 +140,17 @@ def questions(n: int, *, seed: int = 0) -> list[Example]:
 
 
 def _question(rng: random.Random, id: str) -> Example:
-    people, facts = rng.sample(PEOPLE, 2), rng.sample(sorted(FACTS), rng.randint(1, 2))
-    stated = [(person, fact) for person in people for fact in facts]
-    rng.shuffle(stated)
-    person, fact = rng.choice(stated)
-    passage, answer, named = "", Span(0, 0, 1), Span(0, 0, 1)
-    for subject, name in stated:
-        value = rng.choice(FACTS[name][2])
-        sentence = FACTS[name][0].format(subject, value)
-        start = len(passage) + (1 if passage else 0)
-        if (subject, name) == (person, fact):
-            at = start + sentence.rindex(value)
-            answer, named = Span(at, at + len(value), 1), Span(start, start + len(subject), 1)
-        passage = f"{passage} {sentence}" if passage else sentence
-    question = FACTS[fact][1].format(person)
-    at = question.index(person)
-    return Example(question, passage, label=answer, rationale=[Span(at, at + len(person)), named], id=id)
+    person, stated = rng.choice(PEOPLE), rng.sample(sorted(FACTS), rng.randint(3, 5))
+    wanted = rng.choice(stated)
+    passage, answer = "", Span(0, 0, 1)
+    for fact in stated:
+        value = rng.choice(FACTS[fact][2])
+        passage += (" " if passage else "") + FACTS[fact][0].format(person, value)
+        if fact == wanted:
+            answer = Span(len(passage) - len(value) - 2, len(passage) - 2, 1)
+    question = FACTS[wanted][1].format(person)
+    decides = [span for span, word in zip(_spans(question.split(), 0), question.split(), strict=True) if word != person]
+    return Example(question, passage, label=answer, rationale=[*decides, answer], id=id)
 
 
 # --- translations -----------------------------------------------------------------------------------------------------

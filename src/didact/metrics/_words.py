@@ -11,7 +11,7 @@ import numpy as np
 
 from didact.errors import InputError
 from didact.ops.units import group_words
-from didact.types import Example, Explanation, Field, Floats, Region, Span
+from didact.types import Explanation, Field, Floats, Region, Span
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +49,6 @@ def words_of(explanation: Explanation) -> Words:
     fields = explanation.example.texts
     spans, members = group_words(fields, [(span.field, span.start, span.end) for span in units.spans])
     return Words(fields, tuple(spans), np.array([scores[own].sum() for own in members], dtype=np.float64))
-
-
-def is_textual(example: Example) -> bool:
-    """Whether an example consists of texts alone."""
-    return all(isinstance(field, str) for field in example.fields)
 
 
 def shared_scores(first: Explanation, second: Explanation) -> tuple[Floats, Floats]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import ClassVar
 
 from didact.errors import InputError
-from didact.metrics._words import is_textual
 from didact.protocols import Evidence
 from didact.registry import Registry
 from didact.settings import Configured
@@ -66,7 +65,7 @@ def _need_rationale(name: str, explanation: Explanation) -> None:
 
 
 def _need_text(name: str, explanation: Explanation) -> None:
-    if not is_textual(explanation.example):
+    if not explanation.example.is_textual:
         raise InputError(f"{name} compares words, and {explanation.example.preview} has none; leave the metric out")
 
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, cast
 
 from torch import nn
 
-from didact.errors import ModelError
+from didact.errors import ModelError, ParameterError
 from didact.models.heads.base import HEADS, Head
 from didact.models.network import NetworkModel
 from didact.models.readers.base import READERS, AnyReader, ReaderOptions
+from didact.models.readers.prompt import PromptReader
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
@@ -35,11 +36,18 @@ def compose(
         labels: names of the outputs; as configured when not given.
         batch_tokens: positions per batch, if the default does not suit the machine.
     """
+    options = options or ReaderOptions()
     reader = choose_reader(network, processor) if inputs is None else READERS.get(inputs)
+    if options.prompt is not None and not issubclass(reader, PromptReader):
+        raise ParameterError(
+            f"a prompt is for language models, and {type(network).__name__} is read as {reader.card.name}; leave it out"
+        )
     config = cast("PreTrainedConfig", network.config)
-    head = choose_head([type(network).__name__], config)
-    made = reader.of(network, processor, options or ReaderOptions())
-    return NetworkModel(network, made, head.of(config).named(labels), batch_tokens=batch_tokens)
+    made = reader.of(network, processor, options)
+    head = choose_head([type(network).__name__], config).beside(made, config).named(labels)
+    model = NetworkModel(network, made, head, batch_tokens=batch_tokens)
+    model.head = head.fitted(model.predict)
+    return model
 
 
 def choose_head(architectures: Sequence[str], config: PreTrainedConfig) -> type[Head]:
@@ -58,10 +66,12 @@ def choose_head(architectures: Sequence[str], config: PreTrainedConfig) -> type[
 
 
 def choose_reader(network: nn.Module, processor: object) -> type[AnyReader]:
-    """The reader that serves a network with this processor."""
+    """The reader that serves a network with this processor; of several the one that derives from the others."""
     readers = [READERS.get(name) for name in READERS.names()]
     serving = [reader for reader in readers if reader.serves(network, processor)]
-    serving = [reader for reader in serving if reader.card.architecture] or serving  # made for just such networks
+    serving = [
+        reader for reader in serving if not any(issubclass(other, reader) for other in serving if other != reader)
+    ]
     if len(serving) != 1:
         names = ", ".join(reader.card.name for reader in serving or readers)
         which = "several readers serve" if serving else "no reader serves"

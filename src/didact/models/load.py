@@ -26,7 +26,9 @@ from didact.models.encoders import (
 from didact.models.function_inputs import FunctionInputs, TextInputs
 from didact.models.heads.classes import ClassesHead
 from didact.models.image_inputs import ImageInputs
+from didact.models.language_models import GGUF, is_adapter, read_adapter, read_gguf, without_peft
 from didact.models.network import NetworkModel
+from didact.models.prompts import Prompt, PromptLike
 from didact.models.readers.base import READERS, ReaderOptions, network_name
 from didact.models.readers.patches import is_image_processor
 from didact.models.readers.text import TextReader
@@ -56,15 +58,16 @@ def load_model(  # noqa: PLR0913 - the one door, and every option has a default
     max_truncated: float = 0.5,
     batch_tokens: int | None = None,
     trust_remote_code: bool = False,
+    prompt: PromptLike | None = None,
 ) -> Model:
     """Wrap a model so that it can be explained; nothing about it is changed.
 
     Args:
-        source: a Hub id or directory, ``(model, tokenizer)`` or ``(model, image processor)``, a Transformers pipeline
-            that classifies texts or images, a function from a list of texts to probabilities, or "default" for the
-            embedded English sentiment classifier.
-        inputs: name of a reader, such as "text", "pair" or "patches"; when not given, by what the network takes, and
-            for texts by label names such as "entailment".
+        source: a Hub id or directory, a directory with a LoRA adapter, a GGUF file, ``(model, tokenizer)`` or ``(model,
+            image processor)``, a Transformers pipeline that classifies texts or images, a function from a list of texts
+            to probabilities, or "default" for the embedded English sentiment classifier.
+        inputs: name of a reader, such as "text", "pair", "patches" or "prompt"; when not given, by what the network
+            takes, and for texts by label names such as "entailment".
         labels: names for the outputs in order, in place of the model's own; as many as it has outputs.
         name: of a function, as results show it; the function's own name when not given.
         version: of a function: stored results are used again as long as name and version stay the same. Where it is
@@ -75,6 +78,7 @@ def load_model(  # noqa: PLR0913 - the one door, and every option has a default
         max_truncated: largest share of a text's characters that the limit may cut off before that is an error.
         batch_tokens: tokens per batch, if the default does not suit the machine.
         trust_remote_code: whether code that comes with a directory or Hub model may run; a file never switches it on.
+        prompt: what makes a language model a classifier: a ``Prompt``, its entries, or a TOML file with them.
     """
     names = _names(labels)
     if callable(source) and not _is_network(source) and not _is_pipeline(source):
@@ -82,12 +86,14 @@ def load_model(  # noqa: PLR0913 - the one door, and every option has a default
     if name is not None or version is not None:
         raise ParameterError("name and version are for functions; a network is identified by its content")
     if isinstance(source, (NetworkModel, BlackBox)):
-        _refuse_options(source, inputs=inputs, labels=labels, device=device, max_length=max_length)
+        _refuse_options(source, inputs=inputs, labels=labels, device=device, max_length=max_length, prompt=prompt)
         return source
-    options = ReaderOptions(max_length, max_truncated)
+    options = ReaderOptions(max_length, max_truncated, None if prompt is None else Prompt.of(prompt))
     if isinstance(source, str) and source == DEFAULT:
         network, tokenizer = _read_embedded(choose_device(device))
-        if inputs is None:  # known, so that the first result need not wait for a search of all entry points
+        if (
+            inputs is None and prompt is None
+        ):  # known, so that the first result need not wait for a search of all entry points
             reader, head = TextReader(network, tokenizer, options), ClassesHead.of(network.config).named(names)
             return NetworkModel(network, reader, head, batch_tokens=batch_tokens)
     else:
@@ -128,6 +134,7 @@ def _obtain(
     """Network and tokenizer from any of the forms that have them."""
     if isinstance(source, (str, Path)):
         return _read(str(source), inputs, choose_device(device), trust)
+    source = without_peft(source)
     if _is_network(source):
         raise ModelError(
             "a model alone cannot read text; give (model, tokenizer), or for images (model, image processor)"
@@ -150,10 +157,14 @@ def _read(
     name: str, inputs: str | None, device: torch.device, trust: bool
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     path = local_folder(name)
+    if name.endswith(GGUF) and _is_file(name):
+        return read_gguf(Path(name), device)
+    if path is not None and is_adapter(path):
+        return read_adapter(path, device, trust)
     if path is not None and not (path / "config.json").is_file():
         raise ModelError(f"the directory {name} holds no model: there is no config.json in it")
     if path is None and _is_file(name):
-        raise ModelError(f"{name} is a file; give the directory that holds config.json and model.safetensors")
+        raise ModelError(f"{name} is a file; give the directory of config.json and model.safetensors, or a {GGUF} file")
     if path is not None:
         cure = f"copy the folder again, or delete {checksums.HASHES} if you changed it yourself"
         checksums.check_hashes(path, cure)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -14,7 +16,7 @@ from didact.errors import CapabilityError, ParameterError
 from didact.meter import count
 from didact.models import precision
 from didact.models.attention_gradients import attention_maps, maps_times_gradient
-from didact.models.batch import Encoded, EncodedBatch, Ints
+from didact.models.batch import Encoded, EncodedBatch, Inputs, Ints
 from didact.models.eval_mode import evaluating, frozen, several_rows
 from didact.models.exclusive import exclusive
 from didact.models.gradients import Blends, PointRows, Value, graph_budget, weighted_gradients
@@ -25,6 +27,7 @@ from didact.models.layers import Trace, is_layered, trace
 from didact.models.outputs import check_defined
 from didact.models.packed import is_packed
 from didact.models.planner import default_budget, run
+from didact.models.prefix_cache import without_prefix
 from didact.models.readers.base import AnyReader, network_name
 from didact.models.soft_masks import position_weights, soft_values
 from didact.models.traits import Traits, find_traits
@@ -103,7 +106,7 @@ class NetworkModel:
     def _try(self) -> Traits:
         with evaluating(self.network):  # not a cached_property, whose lock would be taken before the network's
             if self._traits is None:
-                self._traits = find_traits(self.network, self.reader, self.head.outputs)
+                self._traits = find_traits(self.network, self.reader, self.head)
                 if not self._traits.batches:
                     self.budget.rows = 1
             return self._traits
@@ -186,12 +189,14 @@ class NetworkModel:
             rows = VariantRows(units, codes, keep, operator, self.reader, self.traits.position_offset)
             values = np.zeros(len(rows.owner))
 
+            source, budget = without_prefix(rows, self.network, self.budget, self.traits.reuses_prefix)
+
             def evaluate(batch: Ints) -> None:
-                made = rows.batch(batch)
+                made = source.batch(batch)
                 wanted = [targets[i] for i in rows.owner[batch]]
                 values[batch] = self.head.values(self._outputs(made).float(), wanted, made).cpu().numpy()
 
-            run("evaluating variants", rows.lengths, self.budget, True, evaluate)
+            run("evaluating variants", source.lengths, budget, True, evaluate)
         count(forwards=sum(len(masks) for masks in keep), evaluated=len(rows.owner))
         return rows.spread(values)
 
@@ -305,10 +310,9 @@ class NetworkModel:
         with evaluating(self.network), torch.inference_mode():
             for code in self._encode(units, single_pass=True):
                 batch = EncodedBatch(self.reader.whole([code]), [code])
-                result, layers = attention_maps(
-                    self.network, batch.inputs, lambda matrix: self._rows(matrix[0].float(), rows), kind
-                )
-                seen.append((self._prediction(self.head.outputs(result), batch), torch.stack(layers)))
+                keep = partial(self._rows, rows=rows, size=len(code))
+                result, layers = attention_maps(self.network, self.head.feeding(self.network, batch), keep, kind)
+                seen.append((self._prediction(self.head.answers(result, batch), batch), torch.stack(layers)))
         count(forwards=len(units), evaluated=len(units))
         return seen
 
@@ -326,11 +330,11 @@ class NetworkModel:
                 def value(
                     result: object, batch: EncodedBatch = batch, target: Target = target
                 ) -> tuple[Tensor, Tensor]:
-                    outputs = self.head.outputs(result)
+                    outputs = self.head.answers(result, batch)
                     return outputs, self.head.values(outputs, [target], batch)
 
-                outputs, layers = maps_times_gradient(self.network, batch.inputs, value)
-                maps = torch.stack([self._rows(layer[0].float(), rows) for layer in layers])
+                outputs, layers = maps_times_gradient(self.network, self.head.feeding(self.network, batch), value)
+                maps = torch.stack([self._rows(layer, rows, len(code)) for layer in layers])
                 seen.append((self._prediction(outputs, batch), maps))
         count(forwards=len(units), backwards=len(units), evaluated=len(units))
         return seen
@@ -340,11 +344,11 @@ class NetworkModel:
         """Which position the classifier reads."""
         if self.head.reads is not None:
             return self.head.reads
+        if self.reader.reads is not None:
+            return self.reader.reads
         config = getattr(self.network, "config", None)
         if getattr(config, "classifier_pooling", "cls") == "mean" or getattr(config, "use_mean_pooling", False):
             return "mean"
-        if self.reader.reads is not None:
-            return self.reader.reads
         return "last" if self.traits.reads_last else "first"
 
     def trace(self, units: Units) -> tuple[Prediction, Trace]:
@@ -366,13 +370,17 @@ class NetworkModel:
         return codes
 
     def _outputs(self, batch: EncodedBatch) -> Tensor:
-        return self.reader.run(batch.inputs, self.head.outputs)
+        def forward(inputs: Inputs) -> Tensor:
+            return self.head.evaluate(self.network, replace(batch, inputs=inputs))
+
+        return self.reader.run(batch.inputs, forward)
 
     def _prediction(self, outputs: Tensor, batch: EncodedBatch) -> Prediction:
         return self.head.predictions(outputs.float().cpu(), batch)[0]
 
-    def _rows(self, matrix: Tensor, rows: AttentionRows) -> Tensor:
-        """Reduce (heads, queries, keys) over queries."""
+    def _rows(self, seen: Tensor, rows: AttentionRows, size: int) -> Tensor:
+        """Reduce one example's (1, heads, queries, keys) over queries; what the head reads besides comes behind it."""
+        matrix = seen[0, :, :size, :size].float()
         if rows == "all":
             return matrix
         if rows == "mean" or self.reads == "mean":

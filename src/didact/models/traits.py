@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -14,9 +14,11 @@ from torch.nn import functional
 from didact.errors import CapabilityError
 from didact.models import precision
 from didact.models.attention import goes_through_interface
-from didact.models.batch import Inputs
+from didact.models.batch import EncodedBatch, Inputs, Ints
 from didact.models.eval_mode import quiet
+from didact.models.heads.base import Head
 from didact.models.packed import is_packed
+from didact.models.prefix_cache import can_reuse
 from didact.models.readers.base import AnyReader
 
 _TOLERANCE = 1e-5
@@ -35,6 +37,7 @@ class Traits:
         takes_embeddings: whether ``inputs_embeds`` reproduces the plain pass, and gradients reach it.
         pads_embeddings: whether right-padded embeddings do too.
         reads_last: whether they are accepted and change the outputs: the network reads its last position.
+        reuses_prefix: whether variants may be evaluated from their first absent position on.
     """
 
     position_offset: int | None
@@ -43,6 +46,7 @@ class Traits:
     takes_embeddings: bool
     pads_embeddings: bool
     reads_last: bool
+    reuses_prefix: bool
 
     @property
     def must_delete(self) -> bool:
@@ -50,16 +54,17 @@ class Traits:
         return self.position_offset is None and self.reads_last
 
 
-def find_traits(network: nn.Module, reader: AnyReader, outputs: Callable[[object], Tensor]) -> Traits:
+def find_traits(network: nn.Module, reader: AnyReader, head: Head) -> Traits:
     """Try the network on one small example (a batch of one, no padding).
 
     Args:
         network: in evaluation mode.
         reader: feeds it.
-        outputs: what matters of its result, rows first.
+        head: what matters of its result.
     """
-    trial = _Trial(network, reader, outputs)
+    trial = _Trial(network, reader, head)
     packed = is_packed(network)
+    config, evaluate = getattr(network, "config", None), partial(head.evaluate, network)
     with quiet(), torch.inference_mode():
         vectors = trial.vectors()
         takes = vectors is not None and trial.agrees(trial.plain, reader.embedded(trial.codes, vectors))
@@ -71,20 +76,27 @@ def find_traits(network: nn.Module, reader: AnyReader, outputs: Callable[[object
             takes_embeddings=takes and not packed,
             pads_embeddings=padded <= _TOLERANCE,
             reads_last=(_ROUNDING if packed else _TOLERANCE) < padded < math.inf,
+            reuses_prefix=not packed and not _is_local(config) and can_reuse(network, reader, evaluate),
         )
 
 
 class _Trial:
     """One small example, its plain outputs, and other ways to the same outputs."""
 
-    def __init__(self, network: nn.Module, reader: AnyReader, outputs: Callable[[object], Tensor]) -> None:
+    def __init__(self, network: nn.Module, reader: AnyReader, head: Head) -> None:
         self.network = network
         self.reader = reader
-        self.outputs = outputs
+        self.head = head
         self.codes = reader.encode([reader.probe()])
         self.inputs = reader.whole(self.codes)
         with quiet(), torch.inference_mode():
-            self.plain = outputs(network(**self.inputs))
+            self.plain = self.outputs(self.inputs)
+
+    def outputs(self, inputs: Inputs, places: Ints | None = None) -> Tensor:
+        """Outputs for these inputs of the example, once or repeated; ``places`` where positions were taken out."""
+        codes = self.codes * len(next(iter(inputs.values())))
+        moved = None if places is None else (lambda: places)
+        return self.head.evaluate(self.network, EncodedBatch(inputs, codes, moved))
 
     def vectors(self) -> Tensor | None:
         """The example's embeddings, (1, positions, dim); None where the reader shows none."""
@@ -101,17 +113,17 @@ class _Trial:
             return math.inf
         return self.gap(self.plain, inputs)
 
-    def agrees(self, plain: Tensor, inputs: Inputs) -> bool:
+    def agrees(self, plain: Tensor, inputs: Inputs, places: Ints | None = None) -> bool:
         """Whether these inputs give these outputs."""
-        return self.gap(plain, inputs) <= _TOLERANCE
+        return self.gap(plain, inputs, places) <= _TOLERANCE
 
-    def gap(self, plain: Tensor, inputs: Inputs) -> float:
+    def gap(self, plain: Tensor, inputs: Inputs, places: Ints | None = None) -> float:
         """Largest difference to plain outputs, relative to their size; infinite when the network refuses the call.
 
         Outputs of positions that are padding, behind those of the plain pass, are left out.
         """
         try:
-            outputs = self.outputs(self.network(**inputs))
+            outputs = self.outputs(inputs, places)
         except (TypeError, ValueError, IndexError, RuntimeError, NotImplementedError):
             return math.inf
         outputs = outputs[:, : plain.shape[1]]
@@ -140,13 +152,12 @@ def _drops(trial: _Trial, positions: Tensor) -> bool:
         return False
     seen = inputs["attention_mask"].clone()
     seen[0, 1] = 0
-    hidden = trial.outputs(trial.network(**{**inputs, "attention_mask": seen}))
+    hidden = trial.outputs({**inputs, "attention_mask": seen})
     left = seen[0].bool()
     if hidden.ndim > 2:  # outputs of positions, of which one is taken out
         hidden = hidden[:, left]
-    return trial.agrees(
-        hidden, {name: value[:, left] for name, value in (inputs | {"position_ids": positions}).items()}
-    )
+    dropped = {name: value[:, left] for name, value in (inputs | {"position_ids": positions}).items()}
+    return trial.agrees(hidden, dropped, left.nonzero().T.cpu().numpy())
 
 
 def _shows_attention(trial: _Trial) -> bool:

@@ -60,11 +60,11 @@ class VariantRows:
         """Model inputs for these rows, padded to the first row's length."""
         inputs = {name: self.reader.tensor(column) for name, column in self.columns(rows).items()}
         codes = [self.examples[i].code for i in self.owner[rows]]
-        return EncodedBatch(inputs, codes, (lambda: self._places(rows)) if self.operator.removes else None)
+        return EncodedBatch(inputs, codes, (lambda: self.places(rows)) if self.operator.removes else None)
 
-    def columns(self, rows: Ints) -> Columns:
-        """The same as arrays."""
-        width = int(self.lengths[rows[0]])
+    def columns(self, rows: Ints, width: int | None = None) -> Columns:
+        """The same as arrays, padded to another width where one is given."""
+        width = int(self.lengths[rows[0]]) if width is None else width
         owners = self.owner[rows]
         blocks: list[Columns] = []
         order: list[Ints] = []
@@ -93,9 +93,10 @@ class VariantRows:
         example, code = variants.example, variants.code
         return self.reader.masked(Masked(example, code, present, numbers, width, self.operator, self.first_position))
 
-    def _places(self, rows: Ints) -> Ints:
+    def places(self, rows: Ints, width: int | None = None) -> Ints:
         """The position that each column shows, -1 for padding: (rows, width)."""
-        places = np.full((len(rows), int(self.lengths[rows[0]])), -1, dtype=np.int64)
+        width = int(self.lengths[rows[0]]) if width is None else width
+        places = np.full((len(rows), width), -1, dtype=np.int64)
         for place, row in zip(places, rows, strict=True):
             i = self.owner[row]
             present = self.examples[i].present[[row - self.starts[i]]].astype(np.bool_)

@@ -11,6 +11,7 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import (
     AutoConfig,
+    AutoModelForCausalLM,
     AutoModelForImageClassification,
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -49,6 +50,11 @@ _SIZES: dict[str, _Sizes] = {
 _SENTENCE_PIECE = ("xlm-roberta", "albert", "deberta-v2")
 _BYTE_LEVEL = ("roberta", "longformer", "modernbert", "llama", "mistral", "gpt2")
 _DECODERS = ("llama", "mistral", "gpt2")
+
+_CHAT = (
+    "{% for message in messages %}<s>{{ message['role'] }}\n{{ message['content'] }}</s>\n{% endfor %}"
+    "{% if add_generation_prompt %}<s>assistant\n{% endif %}"
+)
 
 ARCHITECTURES: tuple[str, ...] = tuple(_SIZES)
 
@@ -111,6 +117,28 @@ def tiny_images() -> list[Example]:
         pixels[: height // 3, : width // 3] = 250
         made.append(Example(Image(pixels)))
     return made
+
+
+def tiny_language_model(
+    architecture: str = "llama", *, seed: int = 0
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """A random decoder that predicts the next token, with a chat template in the manner of ChatML."""
+    tokenizer = tiny_tokenizer(architecture)
+    tokenizer.chat_template = _CHAT
+    config = AutoConfig.for_model(
+        architecture,
+        **{"max_position_embeddings": 256} | _SIZES[architecture] | {"n_positions": 256},
+        vocab_size=len(tokenizer),
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        initializer_range=0.3,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = AutoModelForCausalLM.from_config(config)
+    tokenizer.model_max_length = 256
+    return model.eval(), tokenizer
 
 
 def tiny_tokenizer(architecture: str) -> PreTrainedTokenizerBase:

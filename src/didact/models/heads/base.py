@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from didact.errors import CapabilityError, ParameterError
 from didact.models.batch import EncodedBatch
 from didact.protocols import Reads, TargetLike
 from didact.registry import Registry
-from didact.types import AnswerKind, Prediction, Scale, Target
+from didact.types import AnswerKind, Example, Prediction, Scale, Target
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
+
+    from didact.models.readers.base import AnyReader
+
+Predict = Callable[[Sequence[Example]], list[Prediction]]
+"""A model's plain predictions."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,15 @@ class Head(ABC):
         """The head of a network that it serves."""
         raise CapabilityError(f"the {cls.card.name} head cannot be made from a configuration; make it yourself")
 
+    @classmethod
+    def beside(cls, reader: AnyReader, config: PreTrainedConfig) -> Self:
+        """The head of a network that it serves and that this reader feeds."""
+        return cls.of(config)
+
+    def fitted(self, predict: Predict) -> Self:
+        """The same head after it has seen predictions of examples of its own choice; itself where it needs none."""
+        return self
+
     def named(self, labels: Sequence[str] | None) -> Self:
         """The same head with other names for its outputs; itself when none are given."""
         if labels is None:
@@ -99,6 +113,18 @@ class Head(ABC):
     @abstractmethod
     def outputs(self, result: object) -> Tensor:
         """What matters of a network's result, rows first."""
+
+    def feeding(self, network: nn.Module, batch: EncodedBatch) -> dict[str, Any]:
+        """What the network is called with: the batch's inputs, and what the head has it read or return besides."""
+        return dict(batch.inputs)
+
+    def answers(self, result: object, batch: EncodedBatch) -> Tensor:
+        """``outputs`` of a result that ``feeding`` led to."""
+        return self.outputs(result)
+
+    def evaluate(self, network: nn.Module, batch: EncodedBatch) -> Tensor:
+        """The network's outputs for a batch, rows first."""
+        return self.answers(network(**self.feeding(network, batch)), batch)
 
     @abstractmethod
     def predictions(self, outputs: Tensor, batch: EncodedBatch) -> list[Prediction]:

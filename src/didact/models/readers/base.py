@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from didact.errors import CapabilityError
 from didact.models.batch import Encoded, Inputs, Ints
+from didact.models.prompts import Prompt
 from didact.ops.masking import Absence
 from didact.protocols import Reads
 from didact.registry import Registry
@@ -61,10 +62,12 @@ class ReaderOptions:
     Attributes:
         max_length: length limit in positions, below the network's own.
         max_truncated: largest share of an example that the limit may cut off before that is an error.
+        prompt: of a language model.
     """
 
     max_length: int | None = None
     max_truncated: float = 0.5
+    prompt: Prompt | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +106,8 @@ class Reader(ABC, Generic[E]):
         network: the network that is fed.
         tokenizer: of a reader of texts.
         options: the limits in force.
-        reads: which position the network's classifier reads, where the reader knows it.
+        reads: which position the answer is read from, where the reader knows; else the network is tried.
+        shares_prefix: whether variants begin alike and the network, a decoder, may compute that beginning once.
     """
 
     card: ClassVar[ReaderCard]
@@ -113,6 +117,7 @@ class Reader(ABC, Generic[E]):
     tokenizer: PreTrainedTokenizerBase | None = None
     options = ReaderOptions()
     reads: Reads | None = None
+    shares_prefix: bool = False
 
     @classmethod
     def serves(cls, network: nn.Module, processor: object) -> bool:
@@ -162,12 +167,12 @@ class Reader(ABC, Generic[E]):
     def whole(self, codes: Sequence[E]) -> Inputs:
         """Inputs of a plain pass over whole examples, padded to the longest."""
 
-    def run(self, inputs: Inputs, outputs: Callable[[object], Tensor]) -> Tensor:
-        """What ``outputs`` takes from the network's result for these inputs, a row for each of theirs.
+    def run(self, inputs: Inputs, forward: Callable[[Inputs], Tensor]) -> Tensor:
+        """Outputs for these inputs, a row for each of theirs, by ``forward``, which calls the network once.
 
         A reader whose examples may need several passes overrides this and ``check_single_pass``.
         """
-        return outputs(self.network(**inputs))
+        return forward(inputs)
 
     def check_single_pass(self, codes: Sequence[E]) -> None:
         """Refuse what the network reads in several passes: attention and hidden layers are those of one pass."""

@@ -70,9 +70,9 @@ class QuestionReader(PairReader):
         """A question and a passage that are read in one pass wherever windows are possible."""
         return Example("a", "b c d e")
 
-    def run(self, inputs: Inputs, outputs: Callable[[object], Tensor]) -> Tensor:
+    def run(self, inputs: Inputs, forward: Callable[[Inputs], Tensor]) -> Tensor:
         """A pass for every window, put together to rows."""
-        return in_windows(inputs, lambda some: outputs(self.network(**some)))
+        return in_windows(inputs, forward)
 
     def check_single_pass(self, codes: Sequence[Encoding]) -> None:
         """Refuse passages of several windows."""
