@@ -18,11 +18,13 @@ from didact.errors import DidactError
 from didact.meter import metered
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
+from didact.models.prompts import Prompt
+from didact.models.readers.prompt import PromptReader
 from didact.protocols import Explainer, Model
-from didact.testing.tiny import TEXTS, keyword_predict, tiny_model
+from didact.testing.tiny import TEXTS, keyword_predict, tiny_language_model, tiny_model
 from didact.types import Card, Example, Explanation, Span
 
-CASES = ("bert", "distilbert", "roberta", "black_box")
+CASES = ("bert", "distilbert", "roberta", "black_box", "prompt")
 SAMPLE = (
     Example(TEXTS[0], rationale=(Span(8, 17), Span(30, 40))),
     Example("An unforgettable evening - good, warm, good!", rationale=(Span(27, 31),)),
@@ -36,6 +38,10 @@ def make_case(case: str, labels: Sequence[str] = ("negative", "positive")) -> Mo
     """The model of a case."""
     if case == "black_box":
         return load_model(keyword_predict, labels=labels)
+    if case == "prompt":
+        words = {label: f" {word}" for label, word in zip(labels, ("dull plot", "dull heart"), strict=True)}
+        prompt = Prompt("Review: {text}\nIt has a", words, shots=[("good food", labels[-1])], absence="token:.")
+        return load_model(tiny_language_model("llama"), prompt=prompt)
     return load_model(tiny_model(case, labels))
 
 
@@ -48,6 +54,7 @@ def applicable(card: Card, case: str) -> list[str]:
     if case == "black_box":
         skipped |= {"specials_never_scored", "model_untouched", "model_untouched_after_failure", "pairs", "regression"}
     else:
+        skipped |= {"pairs", "regression"} if case == "prompt" else set()
         skipped |= {"dummy", "symmetry"}  # a random network has no unit that is known to play no part
     skipped |= {name for name in ("completeness", "dummy", "symmetry") if name not in card.axioms}
     if "pair" not in card.inputs:
@@ -143,13 +150,28 @@ def prediction_is_plain(explainer: Explainer, model: Model) -> None:
     """The prediction on the explanation is the model's own."""
     (explanation,) = explainer.explain(model, [SAMPLE[0]])
     if isinstance(model, NetworkModel):
-        with torch.inference_mode():
-            encoded = model.tokenizer(SAMPLE[0].text, return_tensors="pt")
-            plain = model.network(**encoded).logits[0].softmax(-1).tolist()
+        plain = _plain_shares(model, SAMPLE[0].text)
     else:
         plain = keyword_predict([SAMPLE[0].text])[0].tolist()
     np.testing.assert_allclose(explanation.prediction.probabilities, plain, atol=1e-6)
     assert explanation.target.index == int(np.argmax(plain))
+
+
+def _plain_shares(model: NetworkModel, text: str) -> list[float]:
+    """Probabilities of the labels from the network itself; of a language model each label's words written out."""
+    reader = model.reader
+    with torch.inference_mode():
+        if not isinstance(reader, PromptReader):
+            shares: list[float] = (
+                model.network(**model.tokenizer(text, return_tensors="pt")).logits[0].softmax(-1).tolist()
+            )
+            return shares
+        ids = model.tokenizer(reader.written.before + text + reader.written.after)["input_ids"]
+        likelihoods = []
+        for word in reader.continuations(reader.prompt.words):
+            log_p = model.network(torch.tensor([[*ids, *word]])).logits[0, len(ids) - 1 : -1].log_softmax(-1)
+            likelihoods.append(float(log_p[range(len(word)), word].sum()))
+    return torch.tensor(likelihoods).softmax(0).tolist()
 
 
 def target_by_name_and_index(explainer: Explainer, model: Model) -> None:
@@ -273,6 +295,7 @@ class _Narrow:
         "attentive": frozenset({"attention", "attention_times_gradient", "reads"}),
         "hidden": frozenset({"hidden_gradients", "states"}),
         "layered": frozenset({"trace"}),
+        "generative": frozenset({"instruction", "generate"}),
     }
 
     def __init__(self, model: Model, needs: frozenset[str]) -> None:
