@@ -63,6 +63,7 @@ def main() -> None:
     parser.add_argument("--timed", type=int, default=10, help="texts that are timed")
     parser.add_argument("--seconds", type=float, default=540.0, help="begin nothing new after so many")
     parser.add_argument("--device")
+    parser.add_argument("--batches", nargs="+", type=int, default=[4, 16, 64], help="that interpreto is tried with")
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
     parser.add_argument("--only", nargs="+", default=list(SECTIONS), choices=list(SECTIONS))
     args = parser.parse_args()
@@ -84,14 +85,14 @@ def measured(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     for task in args.tasks:
         model = prompted(first, task)
         examples = list(load_data(task, split=TASKS[task], limit=max(args.texts, args.accuracy)).examples)
-        own: dict[str, Any] = {"shots": len(prompt_of(model).shots), "split": TASKS[task]}
+        own: dict[str, Any] = {"shots": len(prompt_of(model).shots), "split": TASKS[task], "seconds": {}}
         record["tasks"][task] = own
         for name in args.only:
             if time.perf_counter() - began < args.seconds:
                 start = time.perf_counter()
                 own[name] = SECTIONS[name](model, examples, args)
-                own[f"{name} seconds"] = round(time.perf_counter() - start, 1)
-                print(task, name, own[f"{name} seconds"], file=sys.stderr, flush=True)
+                own["seconds"][name] = round(time.perf_counter() - start, 1)
+                print(task, name, own["seconds"][name], file=sys.stderr, flush=True)
                 yield record
 
 
@@ -217,7 +218,7 @@ def interpreto(model: NetworkModel, examples: list[Example], args: argparse.Name
     words = [prompt_of(model).words[own.index] for own in predicted]
     rows: dict[int, float] = {}
     evaluations = sum(len(text.split()) for text in prompts)
-    for batch in (4, 16, 64):
+    for batch in args.batches:
         explainer = library.Occlusion(
             model.network,
             model.tokenizer,

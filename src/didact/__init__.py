@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from didact.api import (
         Explanations,
+        Prompt,
         Skipped,
         compare,
         estimate,
@@ -48,6 +49,7 @@ _HOME = {
     "Example": "types",
     "Explanation": "types",
     "Prediction": "types",
+    "Prompt": "api",
     "Span": "types",
     "Target": "types",
 }
@@ -59,6 +61,7 @@ __all__ = [
     "Explanation",
     "Explanations",
     "Prediction",
+    "Prompt",
     "Skipped",
     "Span",
     "Target",

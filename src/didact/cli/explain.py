@@ -21,6 +21,7 @@ EXAMPLES = """examples:
   didact explain reviews.txt --method lime --out reviews.html
   didact explain reviews.csv --column text=body --out reviews.json
   didact explain "A man sleeps." --pair "Nobody is awake." --model ./nli-model --inputs pair
+  didact explain "Not bad at all." --model ./llm.gguf --prompt sentiment.toml --method occlusion
   cat reviews.txt | didact explain - --format json
   didact explain reviews.txt --method kernel_shap --dry-run
   didact explain reviews.txt --on-error skip
