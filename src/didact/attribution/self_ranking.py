@@ -35,7 +35,7 @@ class SelfRanking(Attribution):
 
     The model is given its task, the text and the explained label, and is asked for a list of words. The r-th word of
     the list that is a word of the text gets (n - r) / n, with n units and r from 0; units that are not listed get 0.
-    What is not in the text is left out and counted (``details["invented"]``); a word that is listed again means its next
+    What is not in the text is left out and counted (``details["invented"]``); a word listed again means its next
     occurrence. Decoding is greedy, so that the answer is the same each time.
 
     Args:

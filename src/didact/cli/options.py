@@ -102,8 +102,8 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         "--model",
         metavar="MODEL",
         default="default",
-        help="Hub id or directory of a text classifier, or of a language model or its GGUF file with --prompt (default: "
-        "the embedded sentiment classifier)",
+        help="Hub id or directory of a model, a language model or its GGUF file with --prompt (default: the embedded "
+        "sentiment classifier)",
     )
     group.add_argument(
         "--inputs",
