@@ -22,6 +22,7 @@ from didact.models import estimate as forecast
 from didact.models.load import DEFAULT
 from didact.models.load import load_model as load_model
 from didact.models.outputs import resolve_target
+from didact.models.prompts import Prompt as Prompt
 from didact.progress import listening
 from didact.protocols import DIFFERENTIABLE, ExampleLike, Explainer, Model, TargetLike
 from didact.render import notebook
@@ -71,10 +72,11 @@ def explain(
     on_error: OnError = "raise",
     **settings: object,
 ) -> Explanation | Explanations:
-    """Explain one text, or a list of them.
+    """Explain one text or image, or a list of them.
 
     Args:
-        given: a text, a pair ``(text, text_pair)``, an ``Example``, or a list of these.
+        given: a text, a pair ``(text, text_pair)``, an image (a ``Path``, a PIL image, an array, bytes), an
+            ``Example``, or a list of these.
         model: anything ``load_model`` takes; the embedded sentiment classifier when not given.
         method: a registered name (see ``list_methods``) or an explainer; integrated gradients when not given, or
             KernelSHAP where the model has no gradients.
@@ -109,7 +111,7 @@ def compare(
     """Explain one text with several methods; ``show`` puts them side by side.
 
     Args:
-        given: a text, a pair or an ``Example``.
+        given: a text, a pair, an image or an ``Example``.
         model: anything ``load_model`` takes.
         methods: names or explainers; every registered method that the model and the text allow when not given.
         target: label or index to explain; the predicted class when not given.

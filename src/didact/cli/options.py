@@ -102,10 +102,16 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         "--model",
         metavar="MODEL",
         default="default",
-        help="Hub id or directory of a text classifier (default: the embedded sentiment classifier)",
+        help="Hub id or directory of a model, a language model or its GGUF file with --prompt (default: the embedded "
+        "sentiment classifier)",
     )
     group.add_argument(
-        "--inputs", metavar="READER", help="what the model reads: text, pair, question, patches (default: guessed)"
+        "--inputs",
+        metavar="READER",
+        help="what the model reads: text, pair, question, patches, prompt (default: as the model is)",
+    )
+    group.add_argument(
+        "--prompt", type=Path, metavar="FILE", help="TOML file with the prompt that makes a language model a classifier"
     )
     group.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: the GPU when there is one)")
     group.add_argument("--max-length", type=int, metavar="N", help="length limit in tokens, below the model's own")
@@ -252,6 +258,7 @@ def load(options: argparse.Namespace) -> Model:
         max_length=options.max_length,
         max_truncated=1.0 if options.truncate else 0.5,
         trust_remote_code=options.trust_remote_code,
+        prompt=options.prompt,
     )
 
 
