@@ -196,10 +196,13 @@ def _write_page(path: Path, model: Model, function: Model, examples: Sequence[Ex
     """Overlays of some images, people's own marks beside them."""
     made = [each for one in examples for each in didact.compare(one, model, ["human", *PAGE_METHODS], progress=False)]
     found = [didact.explain(one, function, "kernel_shap", progress=False) for one in examples]
-    # One group per image: the function's predictions are the model's own.
     alike = {each.example.fingerprint: each for each in made}
-    made += [dataclasses.replace(one, model=alike[one.example.fingerprint].model) for one in found]
-    didact.save(made, path)
+    didact.save(made + [_beside(one, alike[one.example.fingerprint]) for one in found], path)
+
+
+def _beside(explanation: Explanation, other: Explanation) -> Explanation:
+    """The same as made of the model itself, whose predictions the function returns: a page shows them together."""
+    return dataclasses.replace(explanation, model=other.model, prediction=other.prediction)
 
 
 if __name__ == "__main__":
