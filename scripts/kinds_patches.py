@@ -265,10 +265,14 @@ def agreement(model: NetworkModel, examples: Sequence[Example]) -> dict[str, Any
 
 
 def page(folder: Path) -> str:
-    """Both tables in Markdown."""
-    measured = json.loads((folder / "patches.json").read_text(encoding="utf-8"))
-    compared = json.loads((folder / "patches_agreement.json").read_text(encoding="utf-8"))
-    return "\n".join([*_curve_lines(measured), "", *_agreement_lines(compared), ""])
+    """The tables of what was measured, in Markdown."""
+    parts = (("patches.json", _curve_lines), ("patches_agreement.json", _agreement_lines))
+    made = [
+        write(json.loads((folder / name).read_text(encoding="utf-8")))
+        for name, write in parts
+        if (folder / name).is_file()
+    ]
+    return "\n\n".join(["# Patches of a vision transformer", *("\n".join(lines) for lines in made)]) + "\n"
 
 
 def _curve_lines(made: Mapping[str, Any]) -> list[str]:
@@ -278,8 +282,6 @@ def _curve_lines(made: Mapping[str, Any]) -> list[str]:
     rows = [np.array(values[name][column]) - np.array(values[CHANCE][column]) for name in names for column in columns]
     better = dict(zip([(n, c) for n in names for c in columns], mean_tests(np.stack(rows)).significant, strict=True))
     lines = [
-        "## Patches of a vision transformer",
-        "",
         f"ViT of {made['accuracy']:.1%} accuracy on the {made['images']} test images of CIFAR-10 that are explained; "
         f"64 patches each; {made['device']}, `python scripts/kinds_patches.py curves --images {made['images']} --train "
         f"{made.get('probe', {}).get('images', 0)}`. Area under the probability of the predicted class while patches "

@@ -103,7 +103,7 @@ class PatchesReader(Reader[ProcessedImage]):
         self._recent: dict[str, ProcessedImage] = {}
         self._further: frozenset[str] | None = None
         self.grid = self._find_grid()
-        self.reads = "first" if self.grid.first else "mean"
+        self.reads = None if self.grid.first else "mean"  # without a position of its own, the classifier reads them all
 
     @classmethod
     def serves(cls, network: nn.Module, processor: object) -> bool:
