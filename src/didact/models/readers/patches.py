@@ -305,7 +305,7 @@ class PatchesReader(Reader[ProcessedImage]):
         return states.shape[1]
 
     def _states(self, inputs: Inputs) -> Tensor:
-        states: Tensor = self.network.base_model(**inputs).last_hidden_state  # type: ignore[union-attr, operator]
+        states: Tensor = self.network.base_model(**inputs).last_hidden_state  # type: ignore[operator]
         return states
 
 
