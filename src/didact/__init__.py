@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
     from didact.errors import DidactError
     from didact.experimenting import evaluate, simulate
-    from didact.types import Estimate, Example, Explanation, Prediction, Span, Target
+    from didact.types import Box, Estimate, Example, Explanation, Image, Mask, Prediction, Span, Target
 
 _HOME = {
     "compare": "api",
@@ -44,10 +44,13 @@ _HOME = {
     "train": "api",
     "Explanations": "api",
     "Skipped": "api",
+    "Box": "types",
     "DidactError": "errors",
     "Estimate": "types",
     "Example": "types",
     "Explanation": "types",
+    "Image": "types",
+    "Mask": "types",
     "Prediction": "types",
     "Prompt": "api",
     "Span": "types",
@@ -55,11 +58,14 @@ _HOME = {
 }
 
 __all__ = [
+    "Box",
     "DidactError",
     "Estimate",
     "Example",
     "Explanation",
     "Explanations",
+    "Image",
+    "Mask",
     "Prediction",
     "Prompt",
     "Skipped",

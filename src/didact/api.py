@@ -26,7 +26,7 @@ from didact.models.prompts import Prompt as Prompt
 from didact.progress import listening
 from didact.protocols import DIFFERENTIABLE, ExampleLike, Explainer, Model, TargetLike
 from didact.render import notebook
-from didact.render.formats import render
+from didact.render.formats import encoded
 from didact.render.progress import ProgressBar
 from didact.settings import checked, shown
 from didact.types import Card, Estimate, Example, Explanation, Level, Prediction, Units, overlaps
@@ -287,11 +287,10 @@ def show(explanations: Explanation | Sequence[Explanation]) -> None:
 
 @checked
 def save(explanations: Explanation | Sequence[Explanation], path: str | Path) -> Path:
-    """Write explanations as .json, .html, .tex, .svg or .txt, by the file's ending."""
+    """Write explanations as .json, .html, .tex, .svg or .txt, or one of an image as .png, by the file's ending."""
     several = _listed(explanations)
     place = Path(path)
-    text = render(several, place.suffix.removeprefix(".") or "json")
-    disk.write_text(place, text)
+    disk.write_bytes(place, encoded(several, place.suffix.removeprefix(".") or "json"))
     return place
 
 

@@ -11,16 +11,16 @@ from didact.types import (
     Cost,
     Example,
     Explanation,
-    Field,
+    FieldLike,
     Floats,
     Grade,
-    Image,
     JsonValue,
     Keep,
     Level,
     MetricCard,
     Prediction,
     Scale,
+    Span,
     Target,
     Units,
 )
@@ -34,11 +34,11 @@ LAYERED = "layered"
 HIDDEN = "hidden"
 GENERATIVE = "generative"
 
-ExampleLike = str | Image | tuple[Field, ...] | Example
+ExampleLike = FieldLike | tuple[FieldLike, ...] | Example
 """What a user may pass as one thing to explain."""
 
-TargetLike = int | str | Target | None
-"""What a user may pass as a target: a label, its index, or nothing for the predicted class."""
+TargetLike = int | str | Span | Target | None
+"""What a user may pass as a target: a label, its index, a span of the input, or nothing for what is predicted."""
 
 AttentionRows = Literal["all", "mean", "pooled"]
 AttentionKind = Literal["probabilities", "logits"]
@@ -90,6 +90,16 @@ class Model(Protocol):
         self, units: Sequence[Units], targets: Sequence[Target], keep: Sequence[Keep], absence: str | None = None
     ) -> list[Floats]:
         """The target under each keep mask (variants x units): the one hot path."""
+        ...
+
+
+class Answering(Model, Protocol):
+    """A model whose predictions can be about a given span or text."""
+
+    def predict(
+        self, examples: Sequence[Example], about: Sequence[Span | str | None] | None = None
+    ) -> list[Prediction]:
+        """Plain forward passes; a prediction has an output for the span or text that is given for its example."""
         ...
 
 
@@ -216,13 +226,8 @@ class Layered(Model, Protocol):
 class Generative(Model, Protocol):
     """A model that writes text."""
 
-    @property
-    def instruction(self) -> str:
-        """What its prompt tells it to do, as a paragraph of its own; empty where it has none."""
-        ...
-
     def generate(self, requests: Sequence[str], length: int) -> list[str]:
-        """Its answers to requests, each of at most so many tokens; always the likeliest next token."""
+        """Its answers to requests behind its prompt's instruction, each of at most so many tokens, the likeliest."""
         ...
 
 

@@ -86,7 +86,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
             raise ParameterError(f"{function.__name__}(): {problem}") from None
         for name, value in given.items():
             plain = value.tolist() if hasattr(value, "tolist") else value  # numpy's numbers and arrays
-            if name in hints and not fits(plain, hints[name]):
+            if name in hints and not fits(plain, hints[name]) and not fits(value, hints[name]):
                 _refuse_argument(function.__name__, name, hints[name], value)
         return function(*args, **kwargs)
 

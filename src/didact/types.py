@@ -5,22 +5,36 @@ Nothing here draws, saves or computes a score. Everything turns into JSON with `
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import hashlib
 import json
 import math
-import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from didact.errors import DidactError, FormatError, InputError
+from didact.images import ArrayLike as ArrayLike
+from didact.images import Image as Image
+from didact.images import is_picture
+from didact.regions import Box as Box
+from didact.regions import Mask as Mask
+from didact.regions import Region as Region
+from didact.regions import RegionT, read_region
+from didact.regions import Span as Span
+from didact.regions import inside as inside
+from didact.regions import marked_shares as marked_shares
+from didact.regions import overlap_matrix as overlap_matrix
+from didact.regions import overlapping as overlapping
+from didact.regions import overlaps as overlaps
+from didact.regions import plain_regions as plain_regions
+from didact.regions import read_regions as read_regions
 from didact.validation import (
     check_unicode,
     dump_json,
@@ -44,128 +58,15 @@ Scale = Literal["logit", "log_probability", "probability"]
 SCALES: tuple[Scale, ...] = ("logit", "log_probability", "probability")
 
 Level = str
-"""What a unit is, as the model offers it: "word" or "token" of a text, "patch" of an image."""
+"""What a unit is, as the model offers it: "word" or "token" of a text, "patch" or "superpixel" of an image."""
 
 JsonValue = str | int | float | bool | None
 
-
-@dataclass(frozen=True)
-class Span:
-    """Characters ``start`` to ``end`` (exclusive) of one field: 0 is the text, 1 its pair."""
-
-    start: int
-    end: int
-    field: int = 0
-
-
-@dataclass(frozen=True)
-class Box:
-    """Pixels ``left`` to ``right`` and ``top`` to ``bottom`` (both exclusive) of one field, which is an image."""
-
-    left: int
-    top: int
-    right: int
-    bottom: int
-    field: int = 0
-
-
-Region = Span | Box
-"""A place in a field of an example; rationales, units and answers are made of regions."""
-
-RegionT = TypeVar("RegionT", Span, Box, Region)
-
-
-def overlaps(one: Region, other: Region) -> bool:
-    """Whether two regions share a character or a pixel.
-
-    >>> overlaps(Span(0, 4), Span(3, 6)), overlaps(Span(0, 4), Span(4, 6)), overlaps(Span(0, 4), Span(0, 4, 1))
-    (True, False, False)
-    """
-    return bool(overlap_matrix([one], [other])[0, 0])
-
-
-def overlap_matrix(ones: Sequence[Region], others: Sequence[Region]) -> Bools:
-    """``overlaps`` for all pairs of two lists: (ones, others)."""
-    a, b = _bounds(ones)[:, None], _bounds(others)[None]
-    crossing = (a[..., 1::2] < b[..., 2::2]) & (b[..., 1::2] < a[..., 2::2])  # on either axis
-    shared: Bools = (a[..., 0] == b[..., 0]) & crossing.all(-1)
-    return shared
-
-
-def overlapping(regions: Sequence[Region], marked: Sequence[Region]) -> Bools:
-    """Per region whether it overlaps any of the marked ones."""
-    return np.asarray(overlap_matrix(regions, marked).any(axis=1), dtype=np.bool_)
-
-
-def _bounds(regions: Sequence[Region]) -> NDArray[np.int64]:
-    """Field, then begin and end on each of two axes: (regions, 5); a span is one high."""
-    rows = [
-        (one.field, one.start, one.end, 0, 1)
-        if isinstance(one, Span)
-        else (one.field, one.left, one.right, one.top, one.bottom)
-        for one in regions
-    ]
-    return np.array(rows, dtype=np.int64).reshape(-1, 5)
-
-
-@dataclass(frozen=True, eq=False)
-class Image:
-    """A picture: its pixels (height, width, 3) as bytes.
-
-    Two images are equal when their pixels are.
-    """
-
-    pixels: NDArray[np.uint8]
-
-    def __post_init__(self) -> None:
-        if self.pixels.dtype != np.uint8 or self.pixels.ndim != 3 or self.pixels.shape[2] != 3:
-            raise InputError(
-                f"an image must be bytes of shape (height, width, 3), got {self.pixels.dtype} {self.pixels.shape}"
-            )
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Width and height."""
-        return int(self.pixels.shape[1]), int(self.pixels.shape[0])
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Hash of the pixels, the same in every process."""
-        return hashlib.sha256(json.dumps(self.size).encode() + self.pixels.tobytes()).hexdigest()[:16]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Image) and self.fingerprint == other.fingerprint
-
-    def __hash__(self) -> int:
-        return hash(self.fingerprint)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values: the size, and the pixels compressed without loss."""
-        packed = base64.b64encode(zlib.compress(self.pixels.tobytes())).decode("ascii")
-        return {"size": list(self.size), "pixels": packed}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Image:
-        """Inverse of ``to_dict``; pixels that do not fill the size are refused without unpacking them all."""
-        entries = object_value(data, "an image", ("size", "pixels"), ())
-        size = [
-            whole_number(length, "size of an image", 1) for length in list_value(entries["size"], "size of an image")
-        ]
-        if len(size) != 2:
-            raise FormatError(f"the size of an image is its width and height, got {shown(size)}")
-        expected = 3 * size[0] * size[1]
-        try:
-            packed = base64.b64decode(text_value(entries["pixels"], "pixels of an image"), validate=True)
-            raw = zlib.decompressobj().decompress(packed, min(expected + 1, 2**31))
-        except (ValueError, zlib.error) as problem:
-            raise FormatError(f"the pixels of an image are not packed as they should be: {problem}") from None
-        if len(raw) != expected:
-            raise FormatError(f"an image of {size[0]} x {size[1]} has {expected:,} bytes of pixels, not those given")
-        return cls(np.frombuffer(raw, dtype=np.uint8).reshape(size[1], size[0], 3))
-
-
 Field = str | Image
 """What an example is made of: texts and images."""
+
+FieldLike = Field | Path | bytes | ArrayLike
+"""What a user may pass as a field: a text as a string, an image as a path, bytes, an array or a PIL image."""
 
 AnswerKind = Literal["class", "number", "span", "text"]
 """What a model predicts, a person marks as right, or a student imitates."""
@@ -244,6 +145,11 @@ class Example:
         return tuple(self._text(number) for number in range(len(self.fields)))
 
     @property
+    def is_textual(self) -> bool:
+        """Whether all fields are texts."""
+        return all(isinstance(one, str) for one in self.fields)
+
+    @property
     def preview(self) -> str:
         """The beginning of the first field, for messages."""
         first = self.fields[0] if self.fields else ""
@@ -256,9 +162,16 @@ class Example:
         return hashlib.sha256(json.dumps(plain).encode()).hexdigest()[:16]
 
     @classmethod
-    def of(cls, given: str | Image | Sequence[Field] | Example) -> Example:
-        """Turn what a user may pass into an example, refusing what cannot be explained."""
-        example = given if isinstance(given, Example) else cls(*given) if _is_several(given) else cls(given)  # type: ignore[arg-type, misc]
+    def of(cls, given: FieldLike | Sequence[FieldLike] | Example) -> Example:
+        """Turn what a user may pass into an example, refusing what cannot be explained.
+
+        A string is a text; a ``Path``, a PIL image, an array and bytes are images, as ``Image.of`` reads them.
+        """
+        if isinstance(given, Example):
+            example = given
+        else:
+            several = given if _is_several(given) else (given,)
+            example = cls(*(Image.of(one) if is_picture(one) else one for one in several))  # type: ignore[union-attr,arg-type]
         if not example.fields:
             raise InputError("an example needs at least one text or image, got none")
         for one in example.fields:
@@ -270,7 +183,7 @@ class Example:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; texts as ``text`` and ``text_pair``, all else as ``fields``."""
-        texts = all(isinstance(one, str) for one in self.fields) and len(self.fields) in (1, 2)
+        texts = self.is_textual and len(self.fields) in (1, 2)
         plain = [one if isinstance(one, str) else one.to_dict() for one in self.fields]
         return {
             **({"text": plain[0], "text_pair": (*plain, None)[1]} if texts else {"fields": plain}),
@@ -343,12 +256,12 @@ class Units:
         """The regions of units of text; refused where a unit is a part of an image."""
         spans = tuple(region for region in self.regions if isinstance(region, Span))
         if len(spans) != len(self.regions):
-            raise InputError(f"these units are {self.level}es of an image, and words or tokens are needed here")
+            raise InputError(f"these units are {self.level}s of an image, and words or tokens are needed here")
         return spans
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
-        """The units as written in the source; of an image, the corners of each box."""
+        """The units as written in the source; of an image, the corners of each box, or of the box round a mask."""
         fields = self.example.fields
         return tuple(_shown(region, fields[region.field]) for region in self.regions)
 
@@ -423,9 +336,11 @@ class Prediction:
 
     Attributes:
         labels: names of the outputs.
-        outputs: logits, the regression output, a black box's log-probabilities, or the score of the span or text.
+        outputs: logits, the regression output, a black box's log-probabilities, or the log-probability of the span or
+            text.
         probabilities: one per label; empty where the outputs are no classes.
-        extract: the predicted span of a field, or the generated text; None where the answer is a class or a number.
+        extract: the predicted span of a field (an empty one for no answer), or the generated text; with probabilities,
+            the place that they are about. None where the answer is a class or a number of the whole input.
     """
 
     labels: tuple[str, ...]
@@ -458,16 +373,18 @@ class Prediction:
     @property
     def kind(self) -> AnswerKind:
         """What is predicted."""
+        if self.probabilities:
+            return "class"
         if self.extract is not None:
             return "span" if isinstance(self.extract, Span) else "text"
-        return "class" if self.probabilities else "number"
+        return "number"
 
     @property
     def answer(self) -> Answer:
         """The predicted class by its name, the number, the span or the text."""
-        if self.extract is not None:
-            return self.extract
-        return self.label if self.probabilities else self.outputs[0]
+        if self.probabilities:
+            return self.label
+        return self.outputs[0] if self.extract is None else self.extract
 
     @property
     def is_regression(self) -> bool:
@@ -476,8 +393,11 @@ class Prediction:
 
     def value(self, target: Target) -> float:
         """The explained number, as the plain pass gives it."""
-        if target.scale == "logit" or not self.probabilities:
+        if target.scale == "logit" or self.is_regression:
             return self.outputs[target.index]
+        if not self.probabilities:
+            log_p = self.outputs[target.index]
+            return math.exp(log_p) if target.scale == "probability" else log_p
         probability = self.probabilities[target.index]
         return probability if target.scale == "probability" else math.log(max(probability, 1e-300))
 
@@ -686,7 +606,7 @@ class Card:
         seeded: whether the result depends on a seed.
         axioms: completeness, dummy, symmetry, as far as the method promises them.
         tolerance: how far completeness may be missed at default settings, relative to 1 + |difference|.
-        inputs: kinds of example it takes.
+        inputs: kinds of example it takes: "text", "pair", "image".
         needs_rationale: whether it explains only examples that have a human rationale.
     """
 
@@ -700,7 +620,7 @@ class Card:
     seeded: bool = False
     axioms: frozenset[str] = frozenset()
     tolerance: float = 1e-4
-    inputs: tuple[str, ...] = ("text", "pair")
+    inputs: tuple[str, ...] = ("text", "pair", "image")
     needs_rationale: bool = False
 
     def to_dict(self) -> dict[str, Any]:
@@ -727,7 +647,8 @@ class MetricCard:
         low: smallest possible value.
         high: largest possible value.
         needs: what it looks at beyond the explanations: "model", "rationale", "explainer" (to explain further texts),
-            "corpus" (all examples at once), "repeats" (other seeds), "others" (other explainers), "surrogate".
+            "corpus" (all examples at once), "repeats" (other seeds), "others" (other explainers), "surrogate"; of the
+            explained examples "text" (not images) and "classes" (a prediction with probabilities).
         invariant: to any strictly increasing map of a text's scores ("order"), to a x + b with a > 0 ("affine"), to a x
             ("scale"), or to "none" of these.
         timed: whether it measures time or memory, so that no two runs give the same number.
@@ -806,25 +727,8 @@ class Record:
     failure: str = ""
 
 
-def plain_regions(regions: Iterable[Region]) -> list[list[int]]:
-    """Regions as plain JSON values: three numbers for a span, five for a box; the field comes last."""
-    return [list(dataclasses.astuple(region)) for region in regions]
-
-
-def read_regions(rows: object, name: str = "region") -> tuple[Region, ...]:
-    """Inverse of ``plain_regions``; ``name`` says in messages what the regions are."""
-    return tuple(_read_region(row, f"{name} {number}") for number, row in enumerate(list_value(rows, name)))
-
-
-def _read_region(row: object, name: str) -> Region:
-    numbers = [whole_number(number, name) for number in list_value(row, name)]
-    if len(numbers) not in (2, 3, 4, 5):
-        raise FormatError(f"{name} must be a span of 2 or 3 numbers or a box of 4 or 5, got {shown(numbers)}")
-    return Span(*numbers) if len(numbers) <= 3 else Box(*numbers)
-
-
 def _read_span(row: object, name: str) -> Span:
-    region = _read_region(row, name)
+    region = read_region(row, name)
     if not isinstance(region, Span):
         raise FormatError(f"{name} must be a span of 2 or 3 numbers, got {shown(row)}")
     return region
@@ -965,6 +869,11 @@ def _optional_answer(answer: Span | str | None, name: str = "answer") -> dict[st
     return {} if answer is None else {name: _plain_answer(answer)}
 
 
+def check_regions(regions: Sequence[Region], name: str, fields: Sequence[Field]) -> tuple[Region, ...]:
+    """The regions, refused where one lies outside of its field; ``name`` says in messages what they are."""
+    return _inside(tuple(regions), name, fields)
+
+
 def _inside(regions: tuple[RegionT, ...], name: str, fields: Sequence[Field]) -> tuple[RegionT, ...]:
     """The regions, refused where one lies outside of its field."""
     for number, region in enumerate(regions):
@@ -979,6 +888,10 @@ def _check_inside(name: str, region: Region, source: Field) -> None:
     if isinstance(region, Span) and isinstance(source, str):
         if not 0 <= region.start <= region.end <= len(source):
             raise FormatError(f"{name} covers characters {region.start} to {region.end} of a text of {len(source)}")
+    elif isinstance(region, Mask) and isinstance(source, Image):
+        if region.size != source.size:
+            wide, high = source.size
+            raise FormatError(f"{name} is a mask of {region.size[0]} x {region.size[1]} of an image of {wide} x {high}")
     elif isinstance(region, Box) and isinstance(source, Image):
         width, height = source.size
         if not (0 <= region.left <= region.right <= width and 0 <= region.top <= region.bottom <= height):
@@ -990,7 +903,8 @@ def _check_inside(name: str, region: Region, source: Field) -> None:
 def _shown(region: Region, source: Field) -> str:
     if isinstance(region, Span) and isinstance(source, str):
         return source[region.start : region.end]
-    return ":".join(str(number) for number in dataclasses.astuple(region)[:-1])
+    box = region.bounds if isinstance(region, Mask) else region
+    return ":".join(str(number) for number in dataclasses.astuple(box)[:-1])
 
 
 def _is_several(given: object) -> bool:

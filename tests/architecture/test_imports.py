@@ -24,7 +24,8 @@ DIDACT = REPO / "src" / "didact"
 
 # The nouns: single modules that everything may import.
 BASE = (
-    "types errors validation disk checksums locks protocols registry settings provenance code_identity meter progress"
+    "types regions images errors validation disk checksums locks protocols registry settings provenance code_identity "
+    "meter progress"
 )
 
 # Room -> the rooms it may import, besides itself and the base. Only rooms further up, and of those only the ones it
@@ -59,8 +60,8 @@ ROOMS = {
 
 # Room -> the libraries it may use, besides the standard library.
 LIBRARIES = {
-    "base": "numpy",
-    "ops": "numpy torch regex",
+    "base": "numpy PIL",
+    "ops": "numpy torch regex scipy",
     "stats": "numpy scipy",
     "render": "numpy rich",
     "models": "numpy torch transformers safetensors peft",
@@ -82,7 +83,7 @@ LIBRARIES = {
 
 # The same for names that only type checkers see.
 TYPING_LIBRARIES = {
-    "base": "torch",
+    "base": "torch PIL",
     "models": "tokenizers",
     "api": "torch transformers",
     "render": "torch",
@@ -134,9 +135,12 @@ def test_every_library_is_declared_and_every_dependency_is_used(imports: list[Im
     project = tomllib.loads((REPO / "pyproject.toml").read_text("utf-8"))["project"]
     needed = distributions(project["dependencies"])
     optional = distributions([line for extra in project["optional-dependencies"].values() for line in extra])
-    used = used_libraries(imports, PLAN)
+    used = {DISTRIBUTIONS.get(library, library) for library in used_libraries(imports, PLAN)}
     assert used - needed - optional == set(), "imported, but not in pyproject.toml"
     assert needed - used == set(), "a dependency in pyproject.toml that nothing imports"
+
+
+DISTRIBUTIONS = {"PIL": "pillow"}  # library -> distribution, where the names differ
 
 
 def distributions(requirements: list[str]) -> set[str]:

@@ -11,7 +11,10 @@ from didact.trained.explainer import LearnedExplainer
 from didact.trained.presets.base import PRESETS, ExplainerPreset, TrainingInput
 from didact.trained.presets.l2e import L2E
 
-QUICK: Mapping[str, Mapping[str, object]] = {"l2e": {"width": 8, "blocks": 1, "min_count": 1, "epochs": 2}}
+QUICK: Mapping[str, Mapping[str, object]] = {
+    "l2e": {"width": 8, "blocks": 1, "min_count": 1, "epochs": 2},
+    "probe": {"width": 8, "epochs": 2},
+}
 """Settings that make a preset small; its own defaults where it has none here."""
 
 

@@ -22,13 +22,13 @@ from didact.models.readers.text import TextReader
 from didact.ops.masking import Absence
 from didact.protocols import TargetLike
 from didact.testing.models import CHECKS, applicable, check, sample
-from didact.testing.tiny import tiny_language_model, tiny_model
+from didact.testing.tiny import tiny_image_model, tiny_language_model, tiny_model
 from didact.types import Example, Prediction, Scale, Target, Units
 
-LABELS = {"class": ("negative", "neutral", "positive"), "number": ("score",)}
+LABELS = {"class": ("negative", "neutral", "positive"), "number": ("score",), "span": ("start", "end")}
 """Names of a tiny network's outputs by the kind of answer."""
-ARCHITECTURES = ("bert", "gpt2")
-"""With a mask token, reading the first position; without, reading the last."""
+ARCHITECTURES = {"text": ("bert", "gpt2"), "image": ("vit",)}
+"""By the kind of the first field. With a mask token, reading the first position; without, reading the last."""
 
 
 DECODERS = ("llama", "gpt2")
@@ -44,7 +44,11 @@ def model(reader: str, head: str, architecture: str) -> NetworkModel:
     if reader in PROMPTS:
         network, tokenizer = tiny_language_model(architecture)
         return compose(network, tokenizer, options=ReaderOptions(prompt=PROMPTS[reader]))
-    network, tokenizer = tiny_model(architecture, LABELS[HEADS.card(head).answers])
+    card = HEADS.card(head)
+    labels = LABELS[card.answers]
+    if architecture == "vit":
+        return compose(*tiny_image_model(labels), inputs=reader)
+    network, tokenizer = tiny_model(architecture, labels, auto_class=card.auto_class)
     return compose(network, tokenizer, inputs=reader)
 
 
@@ -52,8 +56,9 @@ CASES = [
     (reader, head, name)
     for reader in READERS.names()
     for head in HEADS.names()
-    for name in ARCHITECTURES
+    for name in ARCHITECTURES[READERS.card(reader).fields[0]]
     if reader not in PROMPTS and head != "label_words"
+    if name != "vit" or any("Image" in architecture for architecture, _ in HEADS.card(head).served)
 ]
 CASES += [(prompt, "label_words", name) for prompt in PROMPTS for name in DECODERS]
 ROWS = [(*case, name) for case in CASES for name in applicable(model(*case))]

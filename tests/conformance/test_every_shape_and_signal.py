@@ -16,7 +16,10 @@ with installed():
     from toybox.toy_shape import EmbeddingProbe
     from toybox.toy_signal import Follow
 
-QUICK: Mapping[str, Mapping[str, object]] = {"scorer": {"width": 16, "blocks": 1, "min_count": 1}}
+QUICK: Mapping[str, Mapping[str, object]] = {
+    "scorer": {"width": 16, "blocks": 1, "min_count": 1},
+    "probe": {"width": 32},
+}
 """Settings that make a shape small; its own defaults where it has none here."""
 
 ROWS = [

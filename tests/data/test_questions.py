@@ -74,6 +74,19 @@ def test_what_is_wrong_is_named_with_its_line(change: dict[str, Any], told: str,
     assert told in str(problem.value)
 
 
+@pytest.mark.parametrize(
+    "unanswered",
+    [
+        {"answers": {"text": [], "answer_start": []}},
+        {"answers": [], "is_impossible": True},
+        {"answers": None, "is_impossible": True},
+    ],
+)
+def test_a_question_that_its_passage_does_not_answer(unanswered: dict[str, Any]) -> None:
+    (question,) = load_questions([ROW | unanswered])
+    assert question.answers == question.texts == question.example.label == ()
+
+
 def test_what_cannot_be_questions_is_refused() -> None:
     with pytest.raises(InputError, match="no answers"):
         load_questions([Example("a text")])

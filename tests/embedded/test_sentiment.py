@@ -37,7 +37,7 @@ def test_weights_are_half_precision_and_nothing_but_tensors() -> None:
 
 @pytest.mark.parametrize("method", FINDERS)
 def test_planted_words_are_found(method: str) -> None:
-    examples = generate(40, seed=0)
+    examples = generate(16, seed=0)
     explainer = load_explainer(method, **FINDERS[method])
     found = explainer.explain(load_model(), examples, [example.label for example in examples])
     assert np.mean([grade.value for grade in RationaleAuc().measure(Evidence(found))]) >= 0.85
@@ -69,4 +69,4 @@ def test_accuracy_on_sst2(shared: Path) -> None:
 
 
 def test_accuracy_on_imdb(shared: Path) -> None:
-    assert accuracy(shared / "data" / "imdb" / "test.jsonl.gz", sample=1000) >= 0.86
+    assert accuracy(shared / "data" / "imdb" / "test.jsonl.gz", sample=400) >= 0.86

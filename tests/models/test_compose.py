@@ -7,17 +7,20 @@ from didact.models.compose import choose_head, choose_reader, compose
 from didact.models.heads.base import HEADS
 from didact.models.heads.classes import ClassesHead
 from didact.models.heads.number import NumberHead
+from didact.models.heads.span import SpanHead
+from didact.models.heads.word_label import WordLabelHead
 from didact.models.load import load_model
 from didact.models.readers.base import READERS
 from didact.models.readers.pair import PairReader
+from didact.models.readers.question import QuestionReader
 from didact.models.readers.text import TextReader
 from didact.testing.tiny import tiny_model
 
 
 def test_every_file_is_a_registered_name_with_a_card() -> None:
-    assert {"pair", "text"} <= set(READERS.names())
-    assert {"classes", "number"} <= set(HEADS.names())
-    assert {card.answers for card in HEADS.cards()} == {"class", "number"}
+    assert {"pair", "patches", "prompt", "question", "text"} <= set(READERS.names())
+    assert {"classes", "label_words", "number", "span", "word_label"} <= set(HEADS.names())
+    assert {"class", "number", "span"} <= {card.answers for card in HEADS.cards()}
     assert all(card.summary.endswith(".") for card in (*READERS.cards(), *HEADS.cards()))
 
 
@@ -39,6 +42,20 @@ def test_labels_and_problem_type_decide(labels: tuple[str, ...], problem: str | 
     assert model.labels == labels
     assert model.scales[0] == "logit"
     assert (len(model.scales) == 1) == (head is NumberHead)
+
+
+@pytest.mark.parametrize(
+    ("auto_class", "head", "reader"),
+    [
+        ("AutoModelForQuestionAnswering", SpanHead, QuestionReader),
+        ("AutoModelForTokenClassification", WordLabelHead, TextReader),
+    ],
+)
+@pytest.mark.parametrize("architecture", ["bert", "roberta", "gpt2", "modernbert"])
+def test_the_class_of_the_network_decides(auto_class: str, head: type, reader: type, architecture: str) -> None:
+    network, tokenizer = tiny_model(architecture, ("O", "PER"), auto_class=auto_class)
+    model = compose(network, tokenizer)
+    assert (type(model.head), type(model.reader)) == (head, reader)
 
 
 def test_what_nothing_serves_is_refused_with_what_is_served() -> None:

@@ -28,6 +28,15 @@ def test_tokens_are_pieces_of_the_source(architecture: str) -> None:
     assert "".join(text.strip() for text in units.texts) == "wonderfulunforgettable"
 
 
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_words_between_blanks_are_those_given(architecture: str) -> None:
+    model = load_model(tiny_model(architecture))
+    (units,) = model.units([Example(ODD)], "whitespace")
+    assert units.texts == tuple(ODD.split())
+    (words,) = model.units([Example(ODD)])
+    assert {p for own in units.positions for p in own} == {p for own in words.positions for p in own}
+
+
 def test_a_pair_has_units_in_both_fields() -> None:
     model = load_model(tiny_model("bert"), inputs="pair")
     (units,) = model.units([Example("good food", "dull plot")])

@@ -67,6 +67,14 @@ def test_pieces_of_a_word_are_one_unit_and_specials_none() -> None:
     assert positions == [[1, 2], [3]]
 
 
+def test_words_between_blanks_keep_their_punctuation() -> None:
+    text = "Well, it's \u4f60\u597d 27. \x1fend"
+    tokens = [(0, 0, 4), (0, 4, 5), (0, 6, 10), (0, 11, 12), (0, 12, 13), (0, 14, 16), (0, 16, 17), (0, 19, 22)]
+    spans, positions = group_words([text], tokens, "whitespace")
+    assert [text[span.start : span.end] for span in spans] == text.split()
+    assert positions == [[0, 1], [2], [3, 4], [5, 6], [7]]
+
+
 def test_a_token_may_carry_the_blank_before_its_word() -> None:
     spans, positions = group_words(["good film"], [(0, 0, 4), (0, 4, 9)])
     assert spans == [Span(0, 4), Span(5, 9)]

@@ -13,14 +13,14 @@ import numpy as np
 
 from didact.errors import CapabilityError, InputError, MismatchError, ParameterError
 from didact.meter import Meter, metered
-from didact.models.outputs import resolve_target
+from didact.models.outputs import predicted_targets
 from didact.protocols import ExampleLike, Model, TargetLike
 from didact.provenance import versions
 from didact.registry import Registry
 from didact.settings import Configured
 from didact.settings import at_least as at_least
 from didact.settings import at_most as at_most
-from didact.types import Card, Cost, Example, Explanation, Floats, Level, Prediction, Scale, Target, Units
+from didact.types import Card, Cost, Example, Explanation, Floats, Image, Level, Prediction, Scale, Target, Units
 
 CHUNK = 64
 """Examples explained together: enough to fill batches, few enough that nothing piles up in memory."""
@@ -83,6 +83,7 @@ class Attribution(Configured, ABC):
         """One explanation per example, in order."""
         inputs, wanted = checked(examples, targets)
         check_needs(self.card, model)
+        check_inputs(self.card, inputs)
         settled = self._settled(model)
         explanations: list[Explanation] = []
         for start in range(0, len(inputs), CHUNK):
@@ -103,8 +104,7 @@ class Attribution(Configured, ABC):
     def _explain(self, model: Model, examples: list[Example], wanted: Sequence[TargetLike]) -> list[Explanation]:
         with metered() as meter:
             units = model.units(examples, self.level)
-            predictions = model.predict(examples)
-            targets = [resolve_target(model, w, p, self.scale) for w, p in zip(wanted, predictions, strict=True)]
+            predictions, targets = predicted_targets(model, examples, wanted, self.scale)
             outcomes = self.attribute(model, units, targets)
         identity = {"name": model.name, "fingerprint": model.fingerprint()}
         costs = self._costs(units, outcomes, meter)
@@ -189,6 +189,16 @@ def check_needs(card: Card, model: Model) -> None:
         raise CapabilityError(
             f"{card.name} needs a model that is {' and '.join(sorted(missing))}, which {model.name} is not; "
             f"methods that work with it: {', '.join(works)}"
+        )
+
+
+def check_inputs(card: Card, examples: Sequence[Example]) -> None:
+    """Refuse images where the method takes texts alone, naming methods that would work."""
+    if "image" not in card.inputs and any(isinstance(field, Image) for own in examples for field in own.fields):
+        works = [other.name for other in ATTRIBUTIONS.cards() if "image" in other.inputs]
+        raise InputError(
+            f"{card.name} takes {' and '.join(card.inputs)} inputs, and an image was given; methods that take images: "
+            f"{', '.join(works)}"
         )
 
 

@@ -49,6 +49,7 @@ BACKGROUND = (
         cost="samples + ceil(samples / 4) + 1 forwards, samples + ceil(samples / 4) backwards",
         needs=frozenset({DIFFERENTIABLE}),
         seeded=True,
+        inputs=("text", "pair"),
         axioms=frozenset({"completeness"}),
         tolerance=TOLERANCE,
     )

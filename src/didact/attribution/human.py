@@ -10,7 +10,7 @@ import numpy as np
 from didact.attribution.base import Attribution, Outcome, register
 from didact.errors import InputError
 from didact.protocols import Model
-from didact.types import Card, Cost, Floats, Target, Units, overlapping
+from didact.types import Card, Cost, Floats, Span, Target, Units, marked_shares, overlapping
 
 
 @register(
@@ -26,7 +26,7 @@ from didact.types import Card, Cost, Floats, Target, Units, overlapping
 )
 @dataclass(frozen=True, kw_only=True)
 class Human(Attribution):
-    """1 for every unit that a span of the rationale overlaps.
+    """1 for every word that a span of the rationale overlaps; of an image, the share of each patch that is marked.
 
     It knows the text and its gold label but not the model, so it is the ceiling for plausibility and a control for
     faithfulness. Examples carry a rationale in ``Example.rationale`` (field "rationale" of a .jsonl file).
@@ -55,4 +55,6 @@ def _overlap(units: Units) -> Floats:
             f"the example {name}{example.preview} has no human rationale; give one as Example(..., rationale=spans) "
             "or in the field 'rationale' of a .jsonl file, or use another method"
         )
-    return np.asarray(overlapping(units.regions, example.rationale), dtype=np.float64)
+    if all(isinstance(region, Span) for region in units.regions):
+        return np.asarray(overlapping(units.regions, example.rationale), dtype=np.float64)
+    return np.nan_to_num(marked_shares(units.regions, example.rationale))

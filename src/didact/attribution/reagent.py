@@ -23,6 +23,7 @@ from didact.types import Card, Cost, Floats, Target, Units
         reference="Zhao and Shan 2024, for classification",
         cost="about rounds / share + 2 forwards",
         seeded=True,
+        inputs=("text", "pair"),
     )
 )
 @dataclass(frozen=True, kw_only=True)

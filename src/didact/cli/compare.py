@@ -21,6 +21,7 @@ EXAMPLES = """examples:
   didact compare "A warm, funny and wonderful film."
   didact compare "Not bad at all." --methods lime,kernel_shap,occlusion
   didact compare reviews.txt --format html --out compared.html
+  didact compare --image cat.jpg --model ./vit --out cat.html
   didact compare "Not bad at all." --dry-run
 """
 
@@ -56,7 +57,7 @@ def _compared(
     """All explanations of the first text, then of the next; an error names its text where there are several."""
     from didact.api import Explanations, about_text, compare
 
-    target = shared.parse_target(options.target)
+    target = shared.target(options, examples, model)
     made: list[Explanation] = []
     notes: list[Skipped] = []
     for number, (example, methods) in enumerate(zip(examples, chosen, strict=True)):

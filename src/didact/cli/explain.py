@@ -22,6 +22,8 @@ EXAMPLES = """examples:
   didact explain reviews.csv --column text=body --out reviews.json
   didact explain "A man sleeps." --pair "Nobody is awake." --model ./nli-model --inputs pair
   didact explain "Not bad at all." --model ./llm.gguf --prompt sentiment.toml --method occlusion
+  didact explain --question "Who wrote it?" --passage "Ann wrote it in 1818." --model ./squad-model
+  didact explain --image cat.jpg --model ./vit --method occlusion --out cat.png
   cat reviews.txt | didact explain - --format json
   didact explain reviews.txt --method kernel_shap --dry-run
   didact explain reviews.txt --on-error skip
@@ -109,5 +111,5 @@ def _explain_learned(
 def _write(examples: list[Example], model: Model, explainer: Explainer, options: argparse.Namespace) -> None:
     from didact.api import explain
 
-    target = shared.parse_target(options.target)
+    target = shared.target(options, examples, model)
     shared.write(shared.kept(explain(examples, model, explainer, target=target, on_error=options.on_error)), options)

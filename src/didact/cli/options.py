@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import io
 import json
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from didact import disk
-from didact.cli import printing
+from didact.cli import kinds, printing
+from didact.cli.saving import save
 from didact.data.files import FORMATS, format_of, is_there, read_lines, read_plain
+from didact.data.images import ENDINGS as IMAGE_ENDINGS
 from didact.data.limits import MAX_BYTES, MAX_TEXTS, ReadLimits
 from didact.errors import FormatError, InputError, ParameterError
+from didact.images import MAX_PIXELS, USUAL_MAX_PIXELS
 from didact.render.pieces import printable
 from didact.types import SCALES, Example
 from didact.validation import parse_json
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
     from didact.api import Explanations
     from didact.experiments.engine.kinds import ReportOptions
     from didact.experiments.engine.toml import TomlRecipe
-    from didact.protocols import Model
+    from didact.protocols import Model, TargetLike
     from didact.types import Estimate, Explanation
 
-ENDINGS = {"terminal": "txt", "json": "json", "html": "html", "latex": "tex", "svg": "svg"}
+ENDINGS = {"terminal": "txt", "json": "json", "html": "html", "latex": "tex", "svg": "svg", "png": "png"}
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -46,6 +47,7 @@ def add_input(parser: argparse.ArgumentParser) -> None:
     """What is explained."""
     parser.add_argument(
         "input",
+        nargs="?",
         metavar="TEXT|-|FILE",
         help=f"a text, '-' for standard input (a text per line), or a file: {', '.join(FORMATS)} (text formats also "
         "packed as .gz), any other with a text per line",
@@ -61,6 +63,8 @@ def add_input(parser: argparse.ArgumentParser) -> None:
     add_limits(parser)
     parser.add_argument("--pair", metavar="TEXT", help="the second text, for a model of pairs")
     parser.add_argument("--target", metavar="LABEL", help="label or index to explain (default: the predicted class)")
+    kinds.add_question(parser)
+    kinds.add_image(parser)
 
 
 def add_limits(parser: argparse.ArgumentParser) -> None:
@@ -69,6 +73,7 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
     for option, what, usual in (
         ("--max-bytes", "bytes after unpacking", ReadLimits.bytes),
         ("--max-texts", "lines or rows", ReadLimits.texts),
+        ("--max-pixels", "pixels of an image", USUAL_MAX_PIXELS),
     ):
         group.add_argument(option, type=int, metavar="N", help=f"at most so many {what} (default: {usual:,})")
 
@@ -76,7 +81,8 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
 @contextlib.contextmanager
 def reading_limits(options: argparse.Namespace) -> Iterator[None]:
     """Read with the limits that were given; through the environment, so that worker processes have them too."""
-    given = {MAX_BYTES: getattr(options, "max_bytes", None), MAX_TEXTS: getattr(options, "max_texts", None)}
+    variables = {"max_bytes": MAX_BYTES, "max_texts": MAX_TEXTS, "max_pixels": MAX_PIXELS}
+    given = {variable: getattr(options, name, None) for name, variable in variables.items()}
     before = {name: os.environ.get(name) for name in given}
     os.environ.update({name: str(limit) for name, limit in given.items() if limit is not None})
     try:
@@ -96,11 +102,13 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         "--model",
         metavar="MODEL",
         default="default",
-        help="Hub id or directory of a text classifier, or of a language model or its GGUF file with --prompt (default: "
-        "the embedded sentiment classifier)",
+        help="Hub id or directory of a classifier, or of a language model or its GGUF file with --prompt (default: the "
+        "embedded sentiment classifier)",
     )
     group.add_argument(
-        "--inputs", choices=("text", "pair", "prompt"), help="what the model reads (default: as the model is)"
+        "--inputs",
+        metavar="READER",
+        help="what the model reads: text, pair, question, patches, prompt (default: guessed)",
     )
     group.add_argument(
         "--prompt", type=Path, metavar="FILE", help="TOML file with the prompt that makes a language model a classifier"
@@ -123,7 +131,9 @@ def add_remote_code(parser: argparse._ActionsContainer) -> None:
 def add_method(parser: argparse.ArgumentParser) -> None:
     """Settings that all methods have."""
     group = parser.add_argument_group("method")
-    group.add_argument("--level", help="what gets a score: word or token (default: the model's first level, word)")
+    group.add_argument(
+        "--level", help="what gets a score: word, token, whitespace, patch, ... (default: the model's first level)"
+    )
     group.add_argument("--scale", choices=SCALES, help="which number is explained (default: logit, if there is one)")
 
 
@@ -223,6 +233,11 @@ def show_report(folder: Path, report: ReportOptions) -> None:
 
 def read_input(options: argparse.Namespace) -> list[Example]:
     """The examples a command line names."""
+    question, images = kinds.read_question(options), kinds.read_images(options)
+    if question is not None or images:
+        return images if question is None else [question]
+    if options.input is None:
+        raise ParameterError("nothing to explain: give a text, '-', a file, --question with --passage, or --image")
     examples = _read(options.input, parse_columns(options.column))
     if options.pair is None:
         return [Example.of(example) for example in examples]
@@ -246,6 +261,17 @@ def load(options: argparse.Namespace) -> Model:
         trust_remote_code=options.trust_remote_code,
         prompt=options.prompt,
     )
+
+
+def target(options: argparse.Namespace, examples: Sequence[Example], model: Model) -> TargetLike:
+    """What ``--target`` and ``--answer`` name."""
+    label = parse_target(options.target)
+    if options.answer is None:
+        return label
+    if len(examples) > 1:
+        raise ParameterError(f"--answer goes with a single text, and {len(examples)} were given")
+    place = kinds.place_of(options, examples[0])
+    return label if place is None else kinds.target_at(place, label, model)
 
 
 def parse_target(text: str | None) -> str | int | None:
@@ -303,6 +329,8 @@ def settle_output(options: argparse.Namespace) -> None:
     options.format = options.format or implied or "terminal"
     if options.out is not None:
         disk.check_writable(options.out)
+    elif options.format == "png":
+        raise ParameterError("--format png is a picture: give it a file with --out FILE.png")
 
 
 def kept(explanations: Explanations) -> Explanations:
@@ -316,10 +344,10 @@ def kept(explanations: Explanations) -> Explanations:
 
 def write(explanations: Sequence[Explanation], options: argparse.Namespace) -> None:
     """Show or save explanations as the command line asks."""
-    from didact.render.formats import render
+    from didact.render.formats import encoded, render
 
     if options.out is not None:
-        _save(render(explanations, ENDINGS[options.format]), options.out)
+        save(encoded(explanations, ENDINGS[options.format]), options.out)
     elif options.format == "terminal":
         printing.show_explanations(explanations)
     else:
@@ -331,53 +359,11 @@ def write_estimates(estimates: Sequence[Estimate], options: argparse.Namespace) 
     if options.format not in ("terminal", "json"):
         raise ParameterError(f"--dry-run is written as terminal or json, not {options.format}")
     as_json = json.dumps([estimate.to_dict() for estimate in estimates], indent=2)
-    text = as_json if options.format == "json" else _table(estimates)
+    text = as_json if options.format == "json" else printing.estimates_table(estimates)
     if options.out is None:
         printing.document(text)
     else:
-        _save(text, options.out)
-
-
-def _table(estimates: Sequence[Estimate]) -> str:
-    from rich.table import Table
-
-    from didact.render.console import safe_console
-
-    heads = ("method", "texts", "units", "forwards", "backwards", "seconds", "memory")
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column(heads[0], min_width=max(len(row.method) for row in estimates))
-    for head in heads[1:]:
-        table.add_column(head, justify="right")
-    for row in estimates:
-        counts = (f"{number:,}" for number in (row.examples, row.units, row.forwards, row.backwards))
-        memory = "unknown" if row.memory is None else f"{row.memory / 2**20:,.0f} MiB"
-        table.add_row(row.method, *counts, f"{row.seconds:,.2f}", memory)
-    written = io.StringIO()
-    console = safe_console(written, like=safe_console())
-    console.print(table)
-    console.print("Counts are exact (at most where a method may stop early, more where it raises its steps), seconds")
-    console.print("timed on a few passes, memory rough. Nothing was explained.")
-    return written.getvalue().rstrip()
-
-
-def _save(text: str, path: Path) -> None:
-    try:
-        disk.write_text(path, text)
-    except InputError as problem:
-        raise InputError(f"{problem}; {_rescue(text, path)}") from None
-    printing.line(path)
-
-
-def _rescue(text: str, path: Path) -> str:
-    """Keep a result that could not be written where it should be."""
-    try:
-        handle, name = tempfile.mkstemp(suffix=path.suffix, prefix="didact-")
-        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(text)
-    except OSError:
-        printing.document(text)
-        return "the result was printed instead"
-    return f"the result is in {name}"
+        save(text.encode("utf-8", "backslashreplace"), options.out)
 
 
 def _read(given: str, columns: dict[str, str | None]) -> list[Example]:
@@ -397,7 +383,9 @@ def _read(given: str, columns: dict[str, str | None]) -> list[Example]:
 def _read_file(path: Path, columns: dict[str, str | None]) -> list[Example]:
     """A table or a list of texts as its ending says; one text per line where it says nothing."""
     if path.is_dir():
-        raise InputError(f"{path} is a directory; give a file ({', '.join(FORMATS)})")
+        raise InputError(f"{path} is a directory; give a file ({', '.join(FORMATS)}), or --image for one of images")
+    if path.suffix.lower() in IMAGE_ENDINGS:
+        return [Example.of(path)]
     if format_of(path) is None:
         return read_plain(path)
     from didact.data.load import load_data

@@ -17,7 +17,7 @@ from didact.render.pieces import printable
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from didact.types import Explanation
+    from didact.types import Estimate, Explanation
 
 LONGEST = 2_000
 """Characters of a message; what was given may be far longer."""
@@ -88,6 +88,29 @@ def open_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 # as long as the process
+
+
+def estimates_table(estimates: Sequence[Estimate]) -> str:
+    """What explaining would take, a row per method."""
+    from rich.table import Table
+
+    from didact.render.console import safe_console
+
+    heads = ("method", "texts", "units", "forwards", "backwards", "seconds", "memory")
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column(heads[0], min_width=max(len(row.method) for row in estimates))
+    for head in heads[1:]:
+        table.add_column(head, justify="right")
+    for row in estimates:
+        counts = (f"{number:,}" for number in (row.examples, row.units, row.forwards, row.backwards))
+        memory = "unknown" if row.memory is None else f"{row.memory / 2**20:,.0f} MiB"
+        table.add_row(row.method, *counts, f"{row.seconds:,.2f}", memory)
+    written = io.StringIO()
+    console = safe_console(written, like=safe_console())
+    console.print(table)
+    console.print("Counts are exact (at most where a method may stop early, more where it raises its steps), seconds")
+    console.print("timed on a few passes, memory rough. Nothing was explained.")
+    return written.getvalue().rstrip()
 
 
 def _write(stream: TextIO, text: str) -> None:

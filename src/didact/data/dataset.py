@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from didact.provenance import content_hash
-from didact.types import Example
+from didact.types import Example, Image
 
 
 @dataclass(frozen=True)
@@ -37,5 +39,13 @@ class Dataset:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of texts, labels, rationales and ids; the order of the examples does not matter, the name neither."""
-        plain = (json.dumps(example.to_dict(), sort_keys=True) for example in self.examples)
+        plain = (json.dumps(_plain(example), sort_keys=True) for example in self.examples)
         return content_hash(sorted(hashlib.sha256(text.encode()).hexdigest() for text in plain))
+
+
+def _plain(example: Example) -> dict[str, Any]:
+    """What an example holds, with the hash of an image in place of its pixels."""
+    images = any(isinstance(field, Image) for field in example.fields)
+    fields = [field.fingerprint if isinstance(field, Image) else field for field in example.fields]
+    marked = dataclasses.replace(example, fields=()).to_dict() if images else example.to_dict()
+    return {**marked, "fields": fields} if images else marked

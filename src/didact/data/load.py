@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 from didact.data import hub
 from didact.data.dataset import Dataset
 from didact.data.files import FORMATS, format_of, is_there, label_names, read_rows, split_files, stem_of
+from didact.data.images import ENDINGS, ImageRow, Splits, folder_splits
 from didact.data.presets import PRESETS, Preset
 from didact.data.rows import USUAL, Fields, Row, RowReader
 from didact.data.sampling import Slice, check_limit, sample
@@ -45,15 +46,16 @@ def load_data(
 
     Args:
         source: a file (.jsonl, .ndjson, .json, .csv, .tsv, .txt, also .gz; .parquet, .arrow, .feather), a folder with
-            a file per split, the name of a preset, "corpus" (generated texts with planted rationales), a data set on
-            the Hugging Face Hub ("hub:OWNER/NAME", with ":CONFIG" and "@REVISION" where needed), a `datasets` object,
-            or a list of texts, pairs, dictionaries or examples.
+            a file per split, a folder of images with a folder per label (and perhaps per split), the name of a preset,
+            "corpus" (generated texts with planted rationales), a data set on the Hugging Face Hub ("hub:OWNER/NAME",
+            with ":CONFIG" and "@REVISION" where needed), a `datasets` object, or a list of texts, pairs, images,
+            dictionaries or examples.
         split: its name, or several joined by "+"; the only one, else "test", else "validation" unless given.
         limit: at most so many, sampled in the proportion of the labels. Seed and texts alone decide which and in
             which order, not the order of the file; a smaller limit gives the beginning of a larger one's.
         seed: of the sampling; for "corpus" of the generation.
-        fields: field of an example ("text", "text_pair", "label", "rationale", "annotators", "tokens", "id") ->
-            column, where it is not one of the usual names; None leaves a field out.
+        fields: field of an example ("text", "text_pair", "label", "rationale", "annotators", "tags", "tags_pair",
+            "tokens", "id", "image", "mask") -> column, where it is not one of the usual names; None leaves a field out.
 
     Example:
         >>> data = load_data([{"review": "A dull plot.", "label": "negative", "rationale": [[2, 6]]}])
@@ -115,10 +117,12 @@ class SplitTable:
     Attributes:
         rows: each with where it stands.
         labels: column -> names of its classes, where the source knows them.
+        folder: where paths of images begin.
     """
 
     rows: Iterable[Row]
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    folder: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -189,7 +193,7 @@ def _preset(preset: Preset) -> Source:
             f"$DIDACT_DATA/{preset.name}"
         )
     try:
-        opened = _on_hub(preset.hub, preset.name) if folder is None else _on_disk(folder)
+        opened = _on_hub(preset.hub, preset.name) if folder is None else _in_folder(preset, folder)
     except InputError as problem:
         raise InputError(f"{problem}; {preset.name} is looked for as $DIDACT_DATA/{preset.name} first") from None
     # GLUE on the Hub has test sets without labels, which are no splits of the preset.
@@ -198,14 +202,31 @@ def _preset(preset: Preset) -> Source:
     )
 
 
+def _in_folder(preset: Preset, folder: Path) -> Source:
+    """A preset's own folder, in the form that it is known to have."""
+    return _on_disk(folder) if preset.reader is None else _images(preset.name, preset.reader(folder))
+
+
+def _images(name: str, splits: Splits) -> Source:
+    return Source(name, {split: _image_table(rows) for split, rows in splits.items()})
+
+
+def _image_table(rows: Callable[[], Iterable[ImageRow]]) -> Callable[[], SplitTable]:
+    return lambda: SplitTable(rows())
+
+
 def _on_disk(path: Path) -> Source:
     if is_there(path) and path.is_dir():
         if hub.is_saved(path):
             saved = _open(hub.load_saved(path))
             return Source(str(path), saved.splits)
         files = split_files(path)
+        pictures = {} if files else folder_splits(path)
+        if pictures:
+            return _images(str(path), pictures)
         if not files:
-            raise InputError(f"the folder {path} holds no data file; known formats: {', '.join(FORMATS)}")
+            known = ", ".join((*FORMATS, *ENDINGS))
+            raise InputError(f"the folder {path} holds no data file and no image; known formats: {known}")
         return Source(str(path), {split: _files(paths) for split, paths in files.items()})
     if not is_there(path):
         raise InputError(f"there is no file {path}")
@@ -217,7 +238,9 @@ def _on_hub(address: str, name: str) -> Source:
 
 
 def _files(paths: Sequence[Path]) -> Callable[[], SplitTable]:
-    return lambda: SplitTable((row for path in paths for row in read_rows(path)), label_names(paths[0]))
+    return lambda: SplitTable(
+        (row for path in paths for row in read_rows(path)), label_names(paths[0]), paths[0].parent
+    )
 
 
 def _table(table: datasets.Dataset, source: str) -> Callable[[], SplitTable]:
@@ -245,7 +268,7 @@ def _read(source: Source, split: str, fields: Fields) -> tuple[list[Example], tu
     table = source.splits[split]()
     preset = source.preset
     labels = preset.labels if preset else _label_names(table, fields)
-    reader = RowReader(fields, labels, preset.fields if preset else None)
+    reader = RowReader(fields, labels, preset.fields if preset else None, table.folder)
     where = source.name if len(source.splits) == 1 else f"{source.name} ({split})"
     return reader.read(table.rows, where), labels
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from didact.data.images import Splits, cifar10_splits, oxford_pets_splits
 from didact.data.rows import Fields
 from didact.data.sampling import Slice
 
@@ -17,7 +18,7 @@ class Preset:
 
     Attributes:
         name: the name to load it by; also that of its folder.
-        task: what is classified.
+        task: what is predicted.
         labels: names of the classes by number.
         splits: splits as published.
         hub: id on the Hugging Face Hub, as OWNER/NAME, OWNER/NAME:CONFIG, with @REVISION where one is needed; empty
@@ -27,6 +28,7 @@ class Preset:
         rationales: what people marked, in words; empty when nothing.
         reference: where it was published.
         notes: how a folder and the Hub differ, and other cautions.
+        reader: reads its folder, where that has a form of its own.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Preset:
     parts: Mapping[str, Slice] = field(default_factory=dict)
     rationales: str = ""
     notes: str = ""
+    reader: Callable[[Path], Splits] | None = None
 
     def folder(self) -> Path | None:
         """Where it lies: $DIDACT_SHARED/data/NAME or $DIDACT_DATA/NAME; None when in neither."""
@@ -65,6 +68,7 @@ class Preset:
 _SMAT = "Fernandes et al. 2022 (SMaT), after Pruthi et al. 2022, who cut the test set for students"
 _L2E = "Situ et al. 2021 (L2E)"
 _OPINION = ("negative", "positive")
+_LANGUAGES = ("en-de", "en-zh", "et-en", "ne-en", "ro-en", "ru-en", "si-en")
 _TRAIN_TEST = ("train", "test")
 _THREE = ("train", "validation", "test")
 
@@ -81,6 +85,17 @@ _ALL = (
             "l2e_validation": Slice("train", 0.0, 0.1, f"{_L2E}: each training text with probability 0.1"),
         },
         notes="a folder may hold a part of train; a text is in the same l2e split there and on the Hub",
+    ),
+    Preset(
+        "cifar10",
+        "what a small photo shows",
+        ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),
+        _TRAIN_TEST,
+        "uoft-cs/cifar10",
+        "Krizhevsky 2009",
+        fields={"image": ("image", "img")},
+        notes="32 x 32 pixels; a folder may hold a balanced part of each split",
+        reader=cifar10_splits,
     ),
     Preset(
         "cola",
@@ -116,6 +131,24 @@ _ALL = (
         notes="HTML line breaks are kept; 123 texts are in train and in test, as published",
     ),
     Preset(
+        "mlqe_pe",
+        "quality of a machine translation, as a number",
+        (),
+        tuple(f"{pair}.{split}" for pair in _LANGUAGES for split in ("train", "dev", "test20")),
+        "",
+        "Fomicheva et al. 2020 (MLQE-PE)",
+        fields={
+            "text": "source",
+            "text_pair": "target",
+            "label": "score",
+            "tags": "source_tags",
+            "tags_pair": "target_tags",
+        },
+        rationales="words tagged BAD, of the source and of the translation",
+        notes="a split per language pair and published split; the label is the mean of the annotators' standardised "
+        "assessments; words are those between blanks, as tokenised; the rationale is evidence against quality",
+    ),
+    Preset(
         "movie_rationales",
         "opinion of a film review",
         _OPINION,
@@ -134,6 +167,18 @@ _ALL = (
         notes="train+validation are the 1,800 reviews annotated in 2007; the release ends the spans of test one token "
         "early; a folder has them corrected and that is the default, "
         'fields={"rationale": "rationales"} reads them as released; the Hub has quotations, which are looked up',
+    ),
+    Preset(
+        "oxford_pets",
+        "cat or dog, or its breed",
+        ("cat", "dog"),
+        ("test",),
+        "",
+        "Parkhi et al. 2012 (Oxford-IIIT Pet)",
+        fields={"label": "species"},
+        rationales="pixels of the pet; its boundary counts as not classified",
+        notes='fields={"label": "breed"} gives the 37 breeds; a folder holds 50 test images per breed, short side 224',
+        reader=oxford_pets_splits,
     ),
     Preset(
         "qed",

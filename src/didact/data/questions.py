@@ -5,7 +5,8 @@ A row has a question, a passage (or context), ``answers`` and perhaps ``alignmen
     {"question": "who wrote it", "passage": "Ann wrote it .", "answers": [{"text": "Ann", "start": 0}],
      "alignments": [[[10, 12], [10, 12]]]}
 
-Answers may also be written as SQuAD does: {"text": ["Ann"], "answer_start": [0]}.
+Answers may also be written as SQuAD does: {"text": ["Ann"], "answer_start": [0]}. As in SQuAD 2, two empty lists, or no
+answers where ``is_impossible`` is true, mean that the passage does not answer the question.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Question:
 
     Attributes:
         example: the question as its text, the passage as its pair, and as its label the places in the passage (field
-            1) that answer it, any of which is right; the rationale is all that is linked.
+            1) that answer it, any of which is right, or () where nothing does; the rationale is all that is linked.
         links: phrases that mean the same, of the question (field 0) and of the passage (field 1).
     """
 
@@ -90,7 +91,7 @@ def _question(row: Mapping[str, object] | Example, where: str, reader: RowReader
     (example,) = reader.read([(where, row)], where)
     if example.text_pair is None:
         raise FormatError(f"{where}: field 'passage' is missing; found {', '.join(sorted(row))}")
-    example = dataclasses.replace(example, label=_answers(row.get("answers"), example.text_pair, where))
+    example = dataclasses.replace(example, label=_answers(row, example.text_pair, where))
     column = next((name for name in LINKS if row.get(name) is not None), None)
     if column is None:
         return Question(example)
@@ -103,12 +104,17 @@ def _question(row: Mapping[str, object] | Example, where: str, reader: RowReader
         raise FormatError(f"{where}: field {column!r}: {problem}") from None
 
 
-def _answers(value: object, passage: str, where: str) -> tuple[Span, ...]:
+def _answers(row: Mapping[str, object], passage: str, where: str) -> tuple[Span, ...]:
+    value, impossible = row.get("answers"), row.get("is_impossible") is True
     if isinstance(value, Mapping):  # as SQuAD writes them
         value = _paired(value, where)
+        impossible = impossible or not value
+    if impossible and not value:
+        return ()
     if not isinstance(value, Sequence) or isinstance(value, str) or not value:
         raise FormatError(
-            f"{where}: field 'answers' must be a list of {{'text', 'start'}}, at least one; got {value!r:.60}"
+            f"{where}: field 'answers' must be a list of {{'text', 'start'}}, at least one unless 'is_impossible' is "
+            f"true; got {value!r:.60}"
         )
     return tuple(_answer(answer, passage, where) for answer in value)
 

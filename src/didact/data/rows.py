@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from didact.data.images import read_boxes, read_image, read_mask
+from didact.data.quality import Masks, read_tags, tagged_spans
 from didact.data.rationales import majority, read_annotators, read_rationale
 from didact.errors import FormatError, InputError, ParameterError
 from didact.registry import close_names
-from didact.types import Example
+from didact.types import Example, Span
 from didact.validation import shown
 
 Fields = Mapping[str, str | Sequence[str] | None]
@@ -19,6 +23,10 @@ Fields = Mapping[str, str | Sequence[str] | None]
 
 Row = tuple[str, Mapping[str, object] | Example]
 """Where a row stands, for messages, and what it holds."""
+
+
+MARKED = ("rationale", "annotators", "tags", "tags_pair")
+"""Fields that hold what people marked."""
 
 
 class Cells(dict[str, object]):
@@ -34,6 +42,7 @@ PAIRS = (
     ("question", "context"),
     ("question", "passage"),
     ("query", "passage"),
+    ("source", "target"),
 )
 """Columns that hold the two texts of a pair, where they stand together."""
 
@@ -43,8 +52,12 @@ USUAL: Mapping[str, tuple[str, ...]] = {
     "label": ("label", "sentiment", "class", "category", "gold_label"),
     "rationale": ("rationale", "rationales", "evidences"),
     "annotators": ("annotators",),
+    "tags": ("source_tags",),
+    "tags_pair": ("target_tags",),
     "tokens": ("tokens",),
     "id": ("id", "idx", "guid", "uid"),
+    "image": ("image", "img"),
+    "mask": ("mask",),
 }
 """Columns that are tried where none is given, in this order."""
 
@@ -57,11 +70,13 @@ class RowReader:
         fields: columns that differ from the usual ones.
         labels: names of the classes, for labels that are numbers.
         defaults: a preset's columns, which come before the usual ones and need not be there.
+        folder: where paths of images begin.
     """
 
     fields: Fields
     labels: tuple[str, ...] = ()
     defaults: Fields | None = None
+    folder: Path | None = None
 
     def __post_init__(self) -> None:
         for name in self.fields:
@@ -82,8 +97,10 @@ class RowReader:
         if key not in self._columns:
             self._columns[key] = self._choose(key, where)
         columns = self._columns[key]
+        if _value(row, columns, "image") is not None:
+            return self._pictured(row, columns, where)
         text = _text(row, columns, "text", where)
-        marked = any(_value(row, columns, field) is not None for field in ("rationale", "annotators"))
+        marked = any(_value(row, columns, field) is not None for field in MARKED)
         tokens = _tokens(row, columns, where) if marked or text is None else None
         if text is None and tokens:
             text = " ".join(tokens)
@@ -99,6 +116,21 @@ class RowReader:
             raise FormatError(f"{where}: {problem}") from None
         return _with_rationale(example, row, columns, tokens, where) if marked else example
 
+    def _pictured(self, row: Mapping[str, object], columns: Mapping[str, str], where: str) -> Example:
+        """An image, perhaps with a text behind it."""
+        with _naming("image", columns, where):
+            image = read_image(row[columns["image"]], self.folder)
+        texts = (_text(row, columns, field, where) for field in ("text", "text_pair"))
+        example = Example(image, *texts, label=self._label(row, columns, where), id=_identity(row, columns, where))
+        marked, mask = _value(row, columns, "rationale"), _value(row, columns, "mask")
+        if marked is not None:
+            with _naming("rationale", columns, where):
+                example = dataclasses.replace(example, rationale=read_boxes(marked, example))
+        if mask is not None:
+            with _naming("mask", columns, where):
+                example = dataclasses.replace(example, rationale=(read_mask(mask, example, self.folder),))
+        return example
+
     def _choose(self, present: tuple[str, ...], where: str) -> dict[str, str]:
         """Field -> column, for rows with these columns."""
         defaults = self.defaults or {}
@@ -109,6 +141,8 @@ class RowReader:
             column = next((name for name in names if name in present), None)
             if column is not None:
                 chosen[field] = column
+        if "text" in chosen and "image" not in self.fields.keys() | defaults.keys():
+            chosen.pop("image", None)  # a text with a picture beside it, which nobody wants to be read
         if not {"text", "text_pair"} & (self.fields.keys() | defaults.keys()):
             pair = next((pair for pair in PAIRS if set(pair) <= set(present)), None)
             if pair is not None and ("text" not in present or pair[0] == "text"):
@@ -168,16 +202,46 @@ def _with_rationale(
     example: Example, row: Mapping[str, object], columns: Mapping[str, str], tokens: Sequence[str] | None, where: str
 ) -> Example:
     marked, people = (_value(row, columns, field) for field in ("rationale", "annotators"))
-    field = "rationale"
-    try:
+    with _naming("rationale", columns, where):
         spans = None if marked is None else read_rationale(marked, example, tokens)
-        field = "annotators"
+    with _naming("annotators", columns, where):
         each = () if people is None else read_annotators(people, example, tokens)
+    tagged = _tagged(example, row, columns, where)
+    if tagged and (spans is not None or each):
+        raise FormatError(
+            f"{where}: there are tags beside a rationale; fields={{'tags': None, 'tags_pair': None}} leaves them out"
+        )
+    if len(tagged) == 1:
+        return dataclasses.replace(example, rationale=tagged[0])
+    each = each or tagged
+    rationale = majority(each) if spans is None and each else spans
+    return dataclasses.replace(example, rationale=rationale, annotators=each)
+
+
+def _tagged(
+    example: Example, row: Mapping[str, object], columns: Mapping[str, str], where: str
+) -> tuple[tuple[Span, ...], ...]:
+    """What each annotator tagged BAD; nothing where there are no tags."""
+    sides: list[Masks | None] = [None, None]
+    for number, field in enumerate(("tags", "tags_pair")):
+        value = _value(row, columns, field)
+        if value is not None:
+            with _naming(field, columns, where):
+                sides[number] = read_tags(value, example, number)
+    if not any(side is not None for side in sides):
+        return ()
+    with _naming("tags", columns, where):
+        return tagged_spans(sides[: len(example.fields)], example)
+
+
+@contextlib.contextmanager
+def _naming(field: str, columns: Mapping[str, str], where: str) -> Iterator[None]:
+    """Errors with the place of the row, the column, and how to leave it out."""
+    try:
+        yield
     except FormatError as problem:
         hint = f"fields={{{field!r}: None}} leaves it out"
         raise FormatError(f"{where}: field {columns[field]!r}: {problem}; {hint}") from None
-    rationale = majority(each) if spans is None and each else spans
-    return dataclasses.replace(example, rationale=rationale, annotators=each)
 
 
 def _text(row: Mapping[str, object], columns: Mapping[str, str], field: str, where: str) -> str | None:

@@ -18,14 +18,16 @@ from didact.types import Example
 def sample(examples: Sequence[Example], limit: int | None, seed: int = 0) -> list[Example]:
     """At most ``limit`` examples, in the proportion of their labels; all of them, in their order, without a limit.
 
-    The first 100 of a limit of 200 are those of a limit of 100.
+    The first 100 of a limit of 200 are those of a limit of 100. Labels that are no classes but measured numbers have
+    no proportion to keep.
     """
     if limit is None:
         return list(examples)
     check_limit(limit)
     groups: dict[str, list[Example]] = defaultdict(list)
+    measured = any(isinstance(example.label, float) for example in examples)
     for example in shuffled(examples, seed):
-        groups[repr(example.label)].append(example)
+        groups["" if measured else repr(example.label)].append(example)
     # The i-th of n examples of a label stands at (i + 1/2) / n, so that any beginning has the labels' proportion.
     order = sorted(
         ((place + 0.5) / len(group), label, place) for label, group in groups.items() for place in range(len(group))

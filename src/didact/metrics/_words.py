@@ -1,4 +1,4 @@
-"""Words of explanations and soft sets of them, for metrics that compare explanations word by word."""
+"""Words, or patches, of explanations and soft sets of them, for metrics that compare explanations one by one."""
 
 from __future__ import annotations
 
@@ -11,37 +11,42 @@ import numpy as np
 
 from didact.errors import InputError
 from didact.ops.units import group_words
-from didact.types import Explanation, Floats, Span
+from didact.types import Explanation, Field, Floats, Region, Span
 
 
 @dataclass(frozen=True, eq=False)
 class Words:
-    """The words that the model saw of one text, each with its score."""
+    """The words that the model saw of one text, or the patches of an image, each with its score."""
 
-    fields: tuple[str, ...]
-    spans: tuple[Span, ...]
+    fields: tuple[Field, ...]
+    regions: tuple[Region, ...]
     scores: Floats
 
     def __len__(self) -> int:
-        return len(self.spans)
+        return len(self.regions)
+
+    @cached_property
+    def spans(self) -> tuple[Span, ...]:
+        """Where the words stand; of texts alone."""
+        return tuple(region for region in self.regions if isinstance(region, Span))
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
-        """As written in the source."""
-        return tuple(self.fields[span.field][span.start : span.end] for span in self.spans)
+        """As written in the source; a part of an image has no text."""
+        return tuple(_written(self.fields[region.field], region) for region in self.regions)
 
     def where(self, chosen: Iterable[bool]) -> Words:
         """Only these words."""
         index = np.flatnonzero(np.fromiter(chosen, dtype=np.bool_, count=len(self)))
-        return Words(self.fields, tuple(self.spans[i] for i in index), self.scores[index])
+        return Words(self.fields, tuple(self.regions[i] for i in index), self.scores[index])
 
 
 def words_of(explanation: Explanation) -> Words:
-    """An explanation's words; the scores of a word's tokens are summed."""
+    """An explanation's words or patches; the scores of a word's tokens are summed."""
     units, scores = explanation.units, explanation.array
+    if units.level != "token":
+        return Words(explanation.example.fields, units.regions, scores)
     fields = explanation.example.texts
-    if units.level == "word":
-        return Words(fields, units.spans, scores)
     spans, members = group_words(fields, [(span.field, span.start, span.end) for span in units.spans])
     return Words(fields, tuple(spans), np.array([scores[own].sum() for own in members], dtype=np.float64))
 
@@ -54,10 +59,10 @@ def shared_scores(first: Explanation, second: Explanation) -> tuple[Floats, Floa
             f"{second.example.preview}; give them in the same order"
         )
     a, b = words_of(first), words_of(second)
-    if a.spans == b.spans:
+    if a.regions == b.regions:
         return a.scores, b.scores
-    place = {span: number for number, span in enumerate(b.spans)}
-    both = [(number, place[span]) for number, span in enumerate(a.spans) if span in place]
+    place = {region: number for number, region in enumerate(b.regions)}
+    both = [(number, place[region]) for number, region in enumerate(a.regions) if region in place]
     return a.scores[[i for i, _ in both]], b.scores[[j for _, j in both]]
 
 
@@ -102,3 +107,7 @@ def mean_parts(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
     rows = list(parts)
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: mean_defined(row.get(name, math.nan) for row in rows) for name in names}
+
+
+def _written(source: Field, region: Region) -> str:
+    return source[region.start : region.end] if isinstance(region, Span) and isinstance(source, str) else ""

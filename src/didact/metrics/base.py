@@ -44,9 +44,10 @@ class BaseMetric(Configured, ABC):
         for need in sorted(self.card.needs & set(_MISSING)):
             if not getattr(evidence, need):
                 raise InputError(f"{self.card.name} needs {_MISSING[need]}")
-        if "rationale" in self.card.needs:
-            for explanation in evidence.explanations:
-                _need_rationale(self.card.name, explanation)
+        for need, check in _CHECKS.items():
+            if need in self.card.needs:
+                for explanation in evidence.explanations:
+                    check(self.card.name, explanation)
 
 
 METRICS: Registry[BaseMetric, MetricCard] = Registry(
@@ -58,6 +59,25 @@ register = METRICS.register
 def _need_rationale(name: str, explanation: Explanation) -> None:
     if explanation.example.rationale is None:
         raise InputError(
-            f"{name} compares with human rationales, and the example {explanation.example.text!r:.60} has none; "
+            f"{name} compares with human rationales, and the example {explanation.example.preview} has none; "
             "give data with rationales, or leave the metric out"
         )
+
+
+def _need_text(name: str, explanation: Explanation) -> None:
+    if not explanation.example.is_textual:
+        raise InputError(f"{name} compares words, and {explanation.example.preview} has none; leave the metric out")
+
+
+def _need_classes(name: str, explanation: Explanation) -> None:
+    kind = explanation.prediction.kind
+    if kind != "class":
+        predicted = "a regression" if kind == "number" else f"one that predicts a {kind}"
+        raise InputError(
+            f"{name} is about probabilities of classes, and the model of {explanation.example.preview} is {predicted}; "
+            "use comprehensiveness, sufficiency, deletion_area or insertion_area"
+        )
+
+
+_CHECKS = {"rationale": _need_rationale, "text": _need_text, "classes": _need_classes}
+"""What is checked explanation by explanation."""

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from didact.types import Span
+
 Ints = NDArray[np.int64]
 Inputs = dict[str, Tensor]
 """Arguments of a network's forward pass, rows first."""
@@ -30,11 +32,13 @@ class EncodedBatch:
         inputs: what the network is called with.
         codes: the encoded example of each row.
         moved: which positions the columns show, where absent ones were taken out; None where columns are positions.
+        about: the span or text of each row that a prediction is wanted about, where a user gave one.
     """
 
     inputs: Inputs
     codes: Sequence[Encoded]
     moved: Callable[[], Ints] | None = None
+    about: Sequence[Span | str | None] = ()
 
     @cached_property
     def places(self) -> Ints:

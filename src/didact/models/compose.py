@@ -30,7 +30,7 @@ def compose(
 
     Args:
         network: the user's, borrowed and never changed.
-        processor: what came along with it: a fast tokenizer for texts.
+        processor: what came along with it: a fast tokenizer for texts, an image processor for images.
         inputs: name of the reader; chosen by what the network is like when not given.
         options: length limits.
         labels: names of the outputs; as configured when not given.
@@ -53,7 +53,7 @@ def compose(
 def choose_head(architectures: Sequence[str], config: PreTrainedConfig) -> type[Head]:
     """The head that serves networks of one of these classes; of any class that has a head, where none is known."""
     cards = HEADS.cards()
-    kinds = list(dict.fromkeys(card.architecture for card in cards if card.architecture))
+    kinds = list(dict.fromkeys(kind for card in cards for kind, _ in card.served))
     heads = [HEADS.get(card.name) for card in cards]
     for name in architectures or kinds:
         for head in heads:

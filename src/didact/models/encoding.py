@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from didact.errors import InputError, ModelError
 from didact.models.exclusive import exclusive
-from didact.ops.units import TokenSpan, group_words
+from didact.ops.units import WORDS, TokenSpan, group_words
 from didact.types import Example, Level, Span, Units
 
 if TYPE_CHECKING:
@@ -34,14 +35,39 @@ class Encoding:
         ids: token ids, special tokens included.
         types: segment ids, or None where the model has none.
         tokens: characters of each position, None for special tokens.
+        windows: number of the pass in which each position is read, from 0; None where readers know one pass alone.
+        texts: the fields as written.
     """
 
     ids: Ints
     types: Ints | None
     tokens: tuple[TokenSpan | None, ...]
+    windows: Ints | None = None
+    texts: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @cached_property
+    def words(self) -> tuple[list[Span], list[list[int]]]:
+        """The words of the texts, and the positions of each."""
+        return group_words(self.texts, self.tokens)
+
+    @cached_property
+    def fields(self) -> Ints:
+        """Per position the field that it belongs to, -1 for special tokens."""
+        return np.array([-1 if token is None else token[0] for token in self.tokens], dtype=np.int64)
+
+    @cached_property
+    def passes(self) -> Ints:
+        """Per position the number of its pass; all 0 where there is one."""
+        return np.zeros(len(self), dtype=np.int64) if self.windows is None else self.windows
+
+    @cached_property
+    def steps(self) -> Ints:
+        """Per position its place in its own pass."""
+        first = np.searchsorted(self.passes, self.passes)
+        return np.arange(len(self), dtype=np.int64) - first
 
 
 class Encoder:
@@ -52,7 +78,12 @@ class Encoder:
         limit: length in tokens.
         max_truncated: largest share of a text that the limit may cut off.
         typed: whether the network takes the segment ids that the tokenizer may make.
+
+    Attributes:
+        cuts: whether the tokenizer itself cuts texts at the limit.
     """
+
+    cuts = True
 
     def __init__(
         self, tokenizer: PreTrainedTokenizerBase, limit: int | None, max_truncated: float, *, typed: bool = True
@@ -108,7 +139,7 @@ class Encoder:
             batch = self.tokenizer(
                 [example.text for example in examples],
                 pairs or None,
-                truncation=self.limit is not None,
+                truncation=self.cuts and self.limit is not None,
                 max_length=self.limit,
                 padding=False,
                 return_attention_mask=False,
@@ -125,17 +156,20 @@ class Encoder:
                         row.sequence_ids, row.offsets, row.special_tokens_mask, strict=True
                     )
                 ),
+                texts=example.texts,
             )
-            for row in batch.encodings or ()
+            for row, example in zip(batch.encodings or (), examples, strict=True)
         ]
 
+    def _grouped(self, example: Example, code: Encoding, level: Level) -> tuple[list[Span], list[list[int]]]:
+        """Units of a level and the positions of each."""
+        if level in WORDS:
+            return group_words(example.texts, code.tokens, level)
+        written = [(i, token) for i, token in enumerate(code.tokens) if token is not None and token[2] > token[1]]
+        return [Span(start, end, field) for _, (field, start, end) in written], [[i] for i, _ in written]
+
     def _units(self, example: Example, code: Encoding, level: Level) -> Units:
-        if level == "word":
-            spans, positions = group_words(example.texts, code.tokens)
-        else:
-            written = [(i, token) for i, token in enumerate(code.tokens) if token is not None and token[2] > token[1]]
-            spans = [Span(start, end, field) for _, (field, start, end) in written]
-            positions = [[i] for i, _ in written]
+        spans, positions = self._grouped(example, code, level)
         if not spans:
             raise InputError(f"the tokenizer finds no word to explain in {example.text!r:.80}")
         truncated = self._truncated(example, code)

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 from didact.code_identity import Inventory
 from didact.errors import ModelError
+from didact.models.function_inputs import TEXTS, FunctionInputs
 from didact.types import Floats
 
-PROBES = (
-    "A warm and funny film with a wonderful cast.",
-    "The plot is dull and the acting is worse; avoid it.",
-    "Shares fell after the bank reported a loss of $3.2 billion.",
-    "The team won the final in extra time.",
-    "Not bad, but not good either.",
-    "Das Essen war kalt und der Service langsam.",
-    "Is this the 42nd or the 7th?",
-    "no",
-)
+PROBES = TEXTS
 """Texts whose answers are part of a function's identity."""
 
 DECIMALS = 3
@@ -34,7 +25,7 @@ class _Known:
 
     Attributes:
         state: hash of code and state.
-        answers: to the probe texts.
+        answers: to the probes.
         opaque: parts that cannot be looked into.
     """
 
@@ -46,17 +37,19 @@ class _Known:
 class FunctionIdentity:
     """Looks at a function when asked, and asks it again when its code or state changed.
 
-    A function is called with ``PROBES`` and then with a text that it has never seen. What this last call changes, such
+    A function is called with a few inputs and then with one that it has never seen. What this last call changes, such
     as a counter or a cache of answers, is left out of its identity; what the first one made it load is part of it.
 
     Args:
         function: the user's.
-        call: evaluates it on texts; raises ``ModelError`` where it fails.
+        call: evaluates it; raises ``ModelError`` where it fails.
+        view: the inputs that it takes.
     """
 
-    def __init__(self, function: object, call: Callable[[list[str]], Floats]) -> None:
+    def __init__(self, function: object, call: Callable[[Sequence[Hashable]], Floats], view: FunctionInputs) -> None:
         self.function = function
         self.call = call
+        self.view = view
         self.changing: frozenset[str] = frozenset()
         self._known: _Known | None = None
 
@@ -71,14 +64,15 @@ class FunctionIdentity:
         opaque = self._look().opaque
         if not opaque:
             return ""
-        return f"identified by its answers to {len(PROBES)} texts where it cannot be looked into: {', '.join(opaque)}"
+        probes = f"{len(self.view.probes)} {self.view.kind}s"
+        return f"identified by its answers to {probes} where it cannot be looked into: {', '.join(opaque)}"
 
     def _look(self) -> _Known:
         now = self._inventory()
         if self._known is None or now.digest(self.changing) != self._known.state:
             answers = self._answers()
             before = self._inventory().parts
-            self._tried([f"A text that was never seen: {secrets.token_hex(8)}."])
+            self._tried([self.view.fresh()])
             now = self._inventory()
             named = before.keys() | now.parts.keys()
             self.changing |= {name for name in named if before.get(name) != now.parts.get(name)}
@@ -90,11 +84,11 @@ class FunctionIdentity:
         return Inventory(self.function, str(getattr(self.function, "__name__", type(self.function).__name__)))
 
     def _answers(self) -> str:
-        return json.dumps(self._tried(list(PROBES)))
+        return json.dumps(self._tried(self.view.probes))
 
-    def _tried(self, texts: list[str]) -> object:
-        """Rounded answers; of a function that cannot answer these texts, that it cannot."""
+    def _tried(self, variants: Sequence[Hashable]) -> object:
+        """Rounded answers; of a function that cannot answer these inputs, that it cannot."""
         try:
-            return [[round(float(share), DECIMALS) + 0.0 for share in row] for row in self.call(texts)]
+            return [[round(float(share), DECIMALS) + 0.0 for share in row] for row in self.call(variants)]
         except ModelError as problem:
             return type(problem.__cause__ or problem).__name__

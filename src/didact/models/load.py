@@ -23,11 +23,14 @@ from didact.models.encoders import (
     read_network,
     reading,
 )
+from didact.models.function_inputs import FunctionInputs, TextInputs
 from didact.models.heads.classes import ClassesHead
+from didact.models.image_inputs import ImageInputs
 from didact.models.language_models import GGUF, is_adapter, read_adapter, read_gguf, without_peft
 from didact.models.network import NetworkModel
 from didact.models.prompts import Prompt, PromptLike
 from didact.models.readers.base import READERS, ReaderOptions, network_name
+from didact.models.readers.patches import is_image_processor
 from didact.models.readers.text import TextReader
 from didact.models.vocabulary import check_vocabulary
 from didact.protocols import Model
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
 
 DEFAULT = "default"
 """Name of the embedded sentiment classifier."""
+PIPELINES = {"text-classification": "tokenizer", "image-classification": "image_processor"}
+"""Tasks of Transformers' pipelines that can be explained, and what of each turns examples into inputs."""
 
 
 @checked
@@ -58,10 +63,11 @@ def load_model(  # noqa: PLR0913 - the one door, and every option has a default
     """Wrap a model so that it can be explained; nothing about it is changed.
 
     Args:
-        source: a Hub id or directory, a directory with a LoRA adapter, a GGUF file, ``(model, tokenizer)``, a
-            Transformers text-classification pipeline, a function from a list of texts to probabilities, or "default"
-            for the embedded English sentiment classifier.
-        inputs: name of a reader, such as "text", "pair" or "prompt"; chosen by what the model is like when not given.
+        source: a Hub id or directory, a directory with a LoRA adapter, a GGUF file, ``(model, tokenizer)`` or ``(model,
+            image processor)``, a Transformers pipeline that classifies texts or images, a function from a list of texts
+            to probabilities, or "default" for the embedded English sentiment classifier.
+        inputs: name of a reader, such as "text", "pair", "patches" or "prompt"; when not given, by what the network
+            takes, and for texts by label names such as "entailment".
         labels: names for the outputs in order, in place of the model's own; as many as it has outputs.
         name: of a function, as results show it; the function's own name when not given.
         version: of a function: stored results are used again as long as name and version stay the same. Where it is
@@ -76,7 +82,7 @@ def load_model(  # noqa: PLR0913 - the one door, and every option has a default
     """
     names = _names(labels)
     if callable(source) and not _is_network(source) and not _is_pipeline(source):
-        return BlackBox(source, labels=names, name=name, version=version)
+        return BlackBox(source, _view(inputs), labels=names, name=name, version=version)
     if name is not None or version is not None:
         raise ParameterError("name and version are for functions; a network is identified by its content")
     if isinstance(source, (NetworkModel, BlackBox)):
@@ -92,10 +98,17 @@ def load_model(  # noqa: PLR0913 - the one door, and every option has a default
             return NetworkModel(network, reader, head, batch_tokens=batch_tokens)
     else:
         network, tokenizer = _obtain(source, inputs, device, trust_remote_code)
-        _check(network, tokenizer)
         folder = local_folder(str(source)) if isinstance(source, (str, Path)) else None
-        check_vocabulary(network, tokenizer, name=network_name(network), folder=folder)
+        _check(network, tokenizer, folder)
     return compose(network, tokenizer, inputs=inputs, options=options, labels=names, batch_tokens=batch_tokens)
+
+
+def _view(inputs: str | None) -> FunctionInputs:
+    """What a function is called with."""
+    kinds: dict[str, type[TextInputs] | type[ImageInputs]] = {"text": TextInputs, "image": ImageInputs}
+    if inputs is not None and inputs not in kinds:
+        raise ParameterError(f"inputs of a function are {' or '.join(map(repr, kinds))}, got {inputs!r}")
+    return kinds[inputs or "text"]()
 
 
 def _names(labels: Sequence[str] | None) -> tuple[str, ...] | None:
@@ -123,15 +136,18 @@ def _obtain(
         return _read(str(source), inputs, choose_device(device), trust)
     source = without_peft(source)
     if _is_network(source):
-        raise ModelError("a model alone cannot read text; give (model, tokenizer)")
+        raise ModelError(
+            "a model alone cannot read text; give (model, tokenizer), or for images (model, image processor)"
+        )
     if _is_model_and_tokenizer(source):
         network, tokenizer = source  # type: ignore[misc]
     elif _is_pipeline(source):
         network, tokenizer = _from_pipeline(cast("Pipeline", source))
     else:
         raise ModelError(
-            f"cannot load a model from {type(source).__name__}; allowed: a Hub id or directory, (model, tokenizer), a "
-            "text-classification pipeline, or a function from a list of texts to probabilities"
+            f"cannot load a model from {type(source).__name__}; allowed: a Hub id or directory, (model, tokenizer), "
+            f"(model, image processor), a pipeline ({' or '.join(PIPELINES)}), or a function from a list of texts to "
+            "probabilities"
         )
     _stays(network, device)
     return network, tokenizer
@@ -155,9 +171,10 @@ def _read(
     with reading(repr(name), _hint(name, path)):
         config = read_config(name, trust=trust)
         head = choose_head(config.architectures or (), config)
-        processor = pretrained(_processor_class(inputs), name, trust=trust)
-        network, report = read_network(head.card.auto_class, name, config, trust=trust)
-    untrained = f": it was not trained as a {head.card.architecture}"
+        architecture, auto_class = head.card.loader(config.architectures or ())
+        network, report = read_network(auto_class, name, config, trust=trust)
+        processor = pretrained(_processor_class(inputs, network), name, trust=trust)
+    untrained = f": it was not trained as a {architecture}"
     check_weights(report, repr(name), lambda key: True, untrained)
     return network.to(device).eval(), processor  # type: ignore[arg-type] # as torch's own
 
@@ -169,9 +186,14 @@ def _is_file(name: str) -> bool:
         return False
 
 
-def _processor_class(inputs: str | None) -> str:
-    """What loads a tokenizer or the like: as on the card of the named reader, or of the first registered."""
-    return READERS.card(inputs).processor if inputs is not None else READERS.cards()[0].processor
+def _processor_class(inputs: str | None, network: PreTrainedModel) -> str:
+    """What loads a tokenizer or the like: as on the card of the named reader, or of one that feeds the network."""
+    if inputs is not None:
+        return READERS.card(inputs).processor
+    cards = [card for card in READERS.cards() if card.main_input == network.main_input_name]
+    if not cards:
+        raise ModelError(f"no reader feeds {type(network).__name__}, which takes {network.main_input_name}")
+    return cards[0].processor
 
 
 def _read_embedded(device: torch.device) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -191,11 +213,14 @@ def _hint(name: str, path: Path | None) -> str:
 
 
 def _from_pipeline(pipeline: Pipeline) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    if pipeline.task != "text-classification":
-        raise ModelError(f"the pipeline's task is {pipeline.task!r}; only 'text-classification' can be explained")
-    if pipeline.tokenizer is None:
-        raise ModelError("the pipeline has no tokenizer")
-    return pipeline.model, pipeline.tokenizer
+    if pipeline.task not in PIPELINES:
+        raise ModelError(
+            f"the pipeline's task is {pipeline.task!r}; only {' and '.join(map(repr, PIPELINES))} can be explained"
+        )
+    processor = getattr(pipeline, PIPELINES[pipeline.task])
+    if processor is None:
+        raise ModelError(f"the pipeline has no {PIPELINES[pipeline.task]}")
+    return pipeline.model, processor
 
 
 # Whoever has a model or a pipeline has loaded its module; loading it here would cost everybody else seconds.
@@ -215,9 +240,24 @@ def _is_model_and_tokenizer(source: object) -> bool:
     return isinstance(source, tuple) and len(source) == 2 and _is_network(source[0])
 
 
-def _check(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+def _check(network: PreTrainedModel, processor: object, folder: Path | None) -> None:
+    """Refuse what cannot belong together; a reader checks what it needs beyond that."""
+    if is_image_processor(processor):
+        if network.main_input_name != "pixel_values":
+            raise ModelError(f"{type(network).__name__} reads no images; give its tokenizer, not an image processor")
+        return
+    _check_tokenizer(network, cast("PreTrainedTokenizerBase", processor))
+    check_vocabulary(network, cast("PreTrainedTokenizerBase", processor), name=network_name(network), folder=folder)
+
+
+def _check_tokenizer(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
     from transformers import PreTrainedTokenizerBase
 
+    if network.main_input_name == "pixel_values":
+        raise ModelError(
+            f"{type(network).__name__} reads images; give its image processor "
+            f"(AutoImageProcessor.from_pretrained), got {type(tokenizer).__name__}"
+        )
     if not isinstance(tokenizer, PreTrainedTokenizerBase):
         raise ModelError(f"the second part of (model, tokenizer) must be a tokenizer, got {type(tokenizer).__name__}")
     if not tokenizer.is_fast:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -11,11 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from didact.code_identity import digest_of, foreign_code
-from didact.errors import CapabilityError, ModelError, ParameterError
+from didact.errors import CapabilityError, ParameterError
 from didact.meter import count
 from didact.models import precision
-from didact.models.attention_gradients import attention_maps, maps_times_gradient
-from didact.models.batch import Encoded, EncodedBatch, Ints
+from didact.models.attention_gradients import attention_maps, maps_times_gradient, query_rows
+from didact.models.batch import Encoded, EncodedBatch, Inputs, Ints
 from didact.models.capabilities import need
 from didact.models.eval_mode import evaluating, frozen, several_rows
 from didact.models.exclusive import exclusive
@@ -24,6 +25,7 @@ from didact.models.heads.base import Head
 from didact.models.hidden import Reduce, hidden_gradients, hidden_layers, hidden_states, layer_of
 from didact.models.identity import network_identity
 from didact.models.layers import Trace, is_layered, trace
+from didact.models.outputs import check_defined
 from didact.models.packed import is_packed
 from didact.models.planner import default_budget, run
 from didact.models.prefix_cache import without_prefix
@@ -47,7 +49,7 @@ from didact.protocols import (
 )
 from didact.provenance import fingerprint
 from didact.registry import unknown
-from didact.types import Example, Floats, Keep, Level, Prediction, Scale, Target, Units
+from didact.types import Example, Floats, Keep, Level, Prediction, Scale, Span, Target, Units
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -150,8 +152,10 @@ class NetworkModel:
             self.reader.check(example)
         return self.reader.units(examples, level or self.levels[0])
 
-    def predict(self, examples: Sequence[Example]) -> list[Prediction]:
-        """Plain passes over padded batches, with nothing but what the reader feeds."""
+    def predict(
+        self, examples: Sequence[Example], about: Sequence[Span | str | None] | None = None
+    ) -> list[Prediction]:
+        """Plain passes with nothing but what the reader feeds; ``about`` has spans or texts that need an output."""
         for example in examples:
             self.reader.check(example)
         codes = self.reader.encode(examples)
@@ -159,17 +163,16 @@ class NetworkModel:
 
         def evaluate(rows: Ints) -> None:
             own = [codes[row] for row in rows]
-            batch = EncodedBatch(self.reader.whole(own), own)
+            wanted = () if about is None else [about[row] for row in rows]
+            batch = EncodedBatch(self.reader.whole(own), own, about=wanted)
             outputs = self._outputs(batch).float().cpu()
-            undefined = outputs.isnan().flatten(1).any(1).nonzero().flatten().tolist()
-            if undefined:
-                text = examples[int(rows[undefined[0]])].fields[0]
-                raise ModelError(f"{self.name} returns NaN for {text!r:.60}: its weights are damaged, or overflow")
+            check_defined(outputs, [examples[row] for row in rows], self.name)
             made.update(zip(rows.tolist(), self.head.predictions(outputs, batch), strict=True))
 
         with evaluating(self.network), torch.inference_mode():
             _ = self.traits
-            run("predicting", _lengths(codes), self.budget, True, evaluate)
+            lengths = np.array([len(code) for code in codes], dtype=np.int64)
+            run("predicting", lengths, self.budget, True, evaluate)
         count(forwards=len(codes), evaluated=len(codes))
         return [made[number] for number in range(len(codes))]
 
@@ -262,6 +265,7 @@ class NetworkModel:
     ) -> list[Floats]:
         """Values at the points; ``visit`` gets the states after a layer and the gradient there."""
         chosen = layer_of(self.network, layer)
+        self._encode(units, single_pass=True)
         rows, value = self._points(units, targets, points)
         with evaluating(self.network), frozen(self.network), torch.enable_grad():
             budget = graph_budget(self.budget, self.reader.device)
@@ -272,7 +276,9 @@ class NetworkModel:
     ) -> list[Tensor]:
         """Hidden states of chosen layers, (layers, positions, dim) per example, or what ``reduce`` keeps of them."""
         _ = self.traits  # sets how many rows a batch may have
-        made = hidden_states(self.reader, self.reader.encode(examples), self.budget, layers, reduce)
+        codes = self.reader.encode(examples)
+        self.reader.check_single_pass(codes)
+        made = hidden_states(self.reader, codes, self.budget, layers, reduce)
         count(forwards=len(examples), evaluated=len(examples))
         return made
 
@@ -305,9 +311,9 @@ class NetworkModel:
         need(ATTENTIVE, self.capabilities, self.network)
         seen = []
         with evaluating(self.network), torch.inference_mode():
-            for code in self._encode(units):
+            for code in self._encode(units, single_pass=True):
                 batch = EncodedBatch(self.reader.whole([code]), [code])
-                keep = partial(self._rows, rows=rows, size=len(code))
+                keep = partial(query_rows, rows=rows, reads=self.reads, size=len(code))
                 result, layers = attention_maps(self.network, self.head.feeding(self.network, batch), keep, kind)
                 seen.append((self._prediction(self.head.answers(result, batch), batch), torch.stack(layers)))
         count(forwards=len(units), evaluated=len(units))
@@ -321,7 +327,7 @@ class NetworkModel:
         seen = []
         vectors = self.embed(units)
         with evaluating(self.network), frozen(self.network), torch.enable_grad():
-            for code, at, target in zip(self._encode(units), vectors, targets, strict=True):
+            for code, at, target in zip(self._encode(units, single_pass=True), vectors, targets, strict=True):
                 batch = EncodedBatch(self.reader.embedded([code], at[None].requires_grad_(True)), [code])
 
                 def value(
@@ -331,15 +337,10 @@ class NetworkModel:
                     return outputs, self.head.values(outputs, [target], batch)
 
                 outputs, layers = maps_times_gradient(self.network, self.head.feeding(self.network, batch), value)
-                maps = torch.stack([self._rows(layer, rows, len(code)) for layer in layers])
+                maps = torch.stack([query_rows(layer, rows, self.reads, len(code)) for layer in layers])
                 seen.append((self._prediction(outputs, batch), maps))
         count(forwards=len(units), backwards=len(units), evaluated=len(units))
         return seen
-
-    @property
-    def instruction(self) -> str:
-        """What a prompt tells the network to do."""
-        return self.reader.instruction
 
     def generate(self, requests: Sequence[str], length: int) -> list[str]:
         """Answers of a network that writes text."""
@@ -351,16 +352,18 @@ class NetworkModel:
     @property
     def reads(self) -> Reads:
         """Which position the classifier reads."""
-        if self.reader.reads is not None:
-            return self.reader.reads
-        if getattr(getattr(self.network, "config", None), "classifier_pooling", "cls") == "mean":
+        known = self.head.reads or self.reader.reads
+        if known is not None:
+            return known
+        config = getattr(self.network, "config", None)
+        if getattr(config, "classifier_pooling", "cls") == "mean" or getattr(config, "use_mean_pooling", False):
             return "mean"
         return "last" if self.traits.reads_last else "first"
 
     def trace(self, units: Units) -> tuple[Prediction, Trace]:
         """All that the layers computed for one example, recomputed from an observed pass, and the prediction there."""
         need(LAYERED, self.capabilities, self.network)
-        codes = self._encode([units])
+        codes = self._encode([units], single_pass=True)
         batch = EncodedBatch(self.reader.whole(codes), codes)
         with evaluating(self.network), torch.inference_mode():
             _, attention = attention_maps(self.network, batch.inputs, lambda matrix: matrix[0].float())
@@ -368,23 +371,20 @@ class NetworkModel:
         count(forwards=1, evaluated=1)
         return self._prediction(traced.logits[None], batch), traced
 
-    def _encode(self, units: Sequence[Units]) -> list[Encoded]:
-        return self.reader.encode([unit.example for unit in units])
+    def _encode(self, units: Sequence[Units], *, single_pass: bool = False) -> list[Encoded]:
+        codes = self.reader.encode([unit.example for unit in units])
+        if single_pass:
+            self.reader.check_single_pass(codes)
+        return codes
 
     def _outputs(self, batch: EncodedBatch) -> Tensor:
-        return self.head.evaluate(self.network, batch)
+        def forward(inputs: Inputs) -> Tensor:
+            return self.head.evaluate(self.network, replace(batch, inputs=inputs))
+
+        return self.reader.run(batch.inputs, forward)
 
     def _prediction(self, outputs: Tensor, batch: EncodedBatch) -> Prediction:
         return self.head.predictions(outputs.float().cpu(), batch)[0]
-
-    def _rows(self, seen: Tensor, rows: AttentionRows, size: int) -> Tensor:
-        """Reduce one example's (1, heads, queries, keys) over queries; what the head reads besides comes behind it."""
-        matrix = seen[0, :, :size, :size].float()
-        if rows == "all":
-            return matrix
-        if rows == "mean" or self.reads == "mean":
-            return matrix.mean(1)
-        return matrix[:, -1 if self.reads == "last" else 0]
 
     def _absence(self, name: str | None) -> Absence:
         operator = self.reader.absence(name or self.default_absence)
@@ -393,7 +393,3 @@ class NetworkModel:
                 f"{self.name} reads its last token and takes no positions; use 'delete' instead of 'drop'"
             )
         return operator
-
-
-def _lengths(codes: Sequence[Encoded]) -> Ints:
-    return np.array([len(code) for code in codes], dtype=np.int64)

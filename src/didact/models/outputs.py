@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
 import numpy as np
 
-from didact.errors import TargetError
-from didact.protocols import Model, TargetLike
+from didact.errors import ModelError, TargetError
+from didact.protocols import Answering, Model, TargetLike
 from didact.registry import unknown
-from didact.types import Prediction, Scale, Target
+from didact.types import Example, Prediction, Scale, Span, Target
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def resolve_target(model: Model, given: TargetLike, prediction: Prediction, scale: Scale | None = None) -> Target:
@@ -17,6 +23,50 @@ def resolve_target(model: Model, given: TargetLike, prediction: Prediction, scal
     if chosen not in model.scales:
         raise TargetError(f"{model.name} has no {chosen!r} scale; allowed: {', '.join(model.scales)}")
     return model.target(given, prediction, chosen)
+
+
+def predicted_targets(
+    model: Model,
+    examples: Sequence[Example],
+    wanted: Sequence[TargetLike],
+    scale: Scale | None = None,
+    known: Sequence[Prediction] | None = None,
+) -> tuple[list[Prediction], list[Target]]:
+    """Plain predictions and one target for each.
+
+    A prediction has an output for its target also where that is about another span than the predicted one.
+
+    Args:
+        model: the explained model.
+        examples: what is explained.
+        wanted: what a user names, one per example.
+        scale: of all targets; the model's first when not given.
+        known: the predictions where they were made already.
+    """
+    predictions = list(model.predict(examples) if known is None else known)
+    targets = []
+    for number, (example, given) in enumerate(zip(examples, wanted, strict=True)):
+        place = given.answer if isinstance(given, Target) else given
+        if isinstance(place, Span):
+            _check_inside(example, place)
+        target = resolve_target(model, given, predictions[number], scale)
+        if isinstance(place, Span) and place != predictions[number].extract:
+            (predictions[number],) = cast("Answering", model).predict([example], about=[place])
+            target = resolve_target(model, given, predictions[number], scale)
+        targets.append(target)
+    return predictions, targets
+
+
+def _check_inside(example: Example, given: Span) -> None:
+    """Refuse a span that lies outside of the input."""
+    text = example.fields[given.field] if 0 <= given.field < len(example.fields) else None
+    if not isinstance(text, str):
+        raise TargetError(f"the span {given} is given as the target, but field {given.field} of the example is no text")
+    if not 0 <= given.start < given.end <= len(text):
+        raise TargetError(
+            f"characters {given.start} to {given.end} are given as the target, but field {given.field} has "
+            f"{len(text)} characters; give a span inside of it that is not empty"
+        )
 
 
 def labelled(labels: tuple[str, ...], given: TargetLike, prediction: Prediction, scale: Scale) -> Target:
@@ -33,7 +83,15 @@ def labelled(labels: tuple[str, ...], given: TargetLike, prediction: Prediction,
     return Target(index, labels[index], scale)
 
 
-def _index(given: int | str, labels: tuple[str, ...]) -> int:
+def check_defined(outputs: Tensor, examples: Sequence[Example], model: str) -> None:
+    """Refuse outputs (rows, ...) that are not numbers, naming the example of the first such row."""
+    undefined = outputs.isnan().flatten(1).any(1).nonzero().flatten().tolist()
+    if undefined:
+        text = examples[undefined[0]].fields[0]
+        raise ModelError(f"{model} returns NaN for {text!r:.60}: its weights are damaged, or overflow")
+
+
+def _index(given: int | str | Span, labels: tuple[str, ...]) -> int:
     if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
         return int(given)
     if given in labels:

@@ -118,11 +118,15 @@ class _Trial:
         return self.gap(plain, inputs, places) <= _TOLERANCE
 
     def gap(self, plain: Tensor, inputs: Inputs, places: Ints | None = None) -> float:
-        """Largest difference to plain outputs, relative to their size; infinite when the network refuses the call."""
+        """Largest difference to plain outputs, relative to their size; infinite when the network refuses the call.
+
+        Outputs of positions that are padding, behind those of the plain pass, are left out.
+        """
         try:
             outputs = self.outputs(inputs, places)
         except (TypeError, ValueError, IndexError, RuntimeError, NotImplementedError):
             return math.inf
+        outputs = outputs[:, : plain.shape[1]]
         floor = 16 * precision.step(plain.dtype, plain.device) / _TOLERANCE  # half precision cannot agree to 1e-5
         return float((outputs - plain).abs().max() / (plain.abs().max() + 1) / max(1.0, floor))
 
@@ -150,6 +154,8 @@ def _drops(trial: _Trial, positions: Tensor) -> bool:
     seen[0, 1] = 0
     hidden = trial.outputs({**inputs, "attention_mask": seen})
     left = seen[0].bool()
+    if hidden.ndim > 2:  # outputs of positions, of which one is taken out
+        hidden = hidden[:, left]
     dropped = {name: value[:, left] for name, value in (inputs | {"position_ids": positions}).items()}
     return trial.agrees(hidden, dropped, left.nonzero().T.cpu().numpy())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,13 +24,22 @@ KINDS = {
 }
 
 
+COLOURS = {
+    "mean": "paint over with the mean colour of the image",
+    "zero": "paint over with 0 in the model's input, which is mostly the mean colour of its training images",
+    "blur:S": "show blurred by S pixels of the model's input, or by the size of a patch without S",
+}
+"""Operators for parts of images."""
+
+
 @dataclass(frozen=True)
 class Absence:
     """A parsed absence operator.
 
     Attributes:
         kind: what is done.
-        token: what stands for an absent unit ("token"), or the file that replacements are drawn from ("sample").
+        token: what stands for an absent unit ("token"), the file that replacements are drawn from ("sample"), or the
+            pixels to blur by ("blur").
         seed: decides the draws ("sample").
     """
 
@@ -38,22 +48,38 @@ class Absence:
     seed: int = 0
 
     @classmethod
-    def parse(cls, text: str) -> Absence:
-        """Read ``mask``, ``token:X``, ``delete``, ``drop``, ``blend``, ``sample``, ``sample:7``, ``sample:7:a.txt``."""
+    def parse(cls, text: str, allowed: Iterable[str] = (*KINDS, *COLOURS)) -> Absence:
+        """Read ``mask``, ``token:X``, ``delete``, ``drop``, ``blend``, ``sample``, ``sample:7``, ``sample:7:a.txt``.
+
+        Of images ``mean``, ``zero``, ``blur`` and ``blur:8``. What is not among the allowed ones, which are named as in
+        ``KINDS`` and ``COLOURS``, is refused.
+        """
+        menu = list(allowed)
         kind, _, rest = text.partition(":")
-        if kind == "token" and rest:
-            return cls("token", rest)
-        seed, _, file = rest.partition(":")
-        if kind == "sample" and (seed.isdecimal() or text == "sample"):
-            return cls("sample", file or None, int(seed or 0))
-        if text in KINDS and ":" not in text:
-            return cls(kind)
-        raise ParameterError(f"unknown absence operator {text!r}; allowed: {', '.join(KINDS)}")
+        if kind in [name.partition(":")[0] for name in menu]:
+            seed, _, file = rest.partition(":")
+            if kind == "token" and rest:
+                return cls("token", rest)
+            if kind == "sample" and (seed.isdecimal() or text == "sample"):
+                return cls("sample", file or None, int(seed or 0))
+            if kind == "blur" and (text == "blur" or _is_width(rest)):
+                return cls("blur", rest or None)
+            if text in menu and ":" not in text:
+                return cls(kind)
+        raise ParameterError(f"unknown absence operator {text!r}; allowed: {', '.join(menu)}")
 
     @property
     def removes(self) -> bool:
         """Whether absent tokens are physically taken out."""
         return self.kind in ("delete", "drop")
+
+
+def _is_width(text: str) -> bool:
+    """Whether an image can be blurred by this."""
+    try:
+        return 0 < float(text) < 1e6
+    except ValueError:
+        return False
 
 
 def unit_of_position(units: Units, length: int) -> Ints:

@@ -2,19 +2,20 @@
 
 Words come from the source text, never from tokenizer marks such as ``##`` or ``▁``: a word is a run of letters and
 digits (with inner hyphens and apostrophes), a run of punctuation, or a single character of a script written without
-spaces.
+spaces. Words of the level "whitespace" are what stands between blanks, as tokenised corpora count them.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import regex
 
-from didact.types import Floats, Span, Units
+from didact.types import Floats, Level, Span, Units
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,19 +35,22 @@ def word_spans(text: str, field: int = 0) -> list[Span]:
     return [Span(start, end, field) for start, end in zip(*_word_ends(text), strict=True)]
 
 
-def group_words(fields: Sequence[str], tokens: Sequence[TokenSpan | None]) -> tuple[list[Span], list[list[int]]]:
+def group_words(
+    fields: Sequence[str], tokens: Sequence[TokenSpan | None], level: Level = "word"
+) -> tuple[list[Span], list[list[int]]]:
     """Group token positions into words by character offsets.
 
     Args:
         fields: the source texts.
         tokens: per position the characters it stands for, or None for special tokens.
+        level: which words: one of ``WORDS``.
 
     Returns:
         Spans of the words that have a token, and the positions of each. Words that share a token (a piece that crosses
         a word boundary) become one unit, since the model cannot see them apart. A token that stands only for blanks
         belongs to the word that follows it.
     """
-    words = [_word_ends(text) for text in fields]
+    words = [WORDS[level](text) for text in fields]
     spans: list[Span] = []
     positions: list[list[int]] = []
     last_word = (0, -1)  # of which field, and its number there
@@ -83,7 +87,20 @@ def sum_to_units(units: Units, token_scores: Tensor) -> Floats:
     return np.array([sum(values[position] for position in own) for own in units.positions], dtype=np.float64)
 
 
-def _word_ends(text: str) -> tuple[list[int], list[int]]:
+Ends = tuple[list[int], list[int]]
+
+
+def _word_ends(text: str) -> Ends:
     """Where the words of a text start, and where they end."""
     ends = [match.span() for match in _WORD.finditer(text)]
     return [start for start, _ in ends], [end for _, end in ends]
+
+
+def _whitespace_ends(text: str) -> Ends:
+    """The same for what ``text.split()`` gives."""
+    ends = [match.span() for match in re.finditer(r"\S+", text)]
+    return [start for start, _ in ends], [end for _, end in ends]
+
+
+WORDS: Mapping[Level, Callable[[str], Ends]] = {"word": _word_ends, "whitespace": _whitespace_ends}
+"""Levels of units that are words, and where the words of a text start and end."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,10 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from didact.errors import InputError
+from didact.render import answers
 from didact.render.pieces import name, ranked
-from didact.types import Example, Explanation, Target
+from didact.types import Example, Explanation, Image, Span, Target
 
-FIELDS = ("text", "pair")
+_FIELDS = ("text", "pair")
+_QUESTION = ("question", "passage")
 _SCALES = {"logit": "logit", "log_probability": "log-probability", "probability": "probability"}
 
 
@@ -70,21 +73,43 @@ def grouped(explanations: Sequence[Explanation]) -> list[Group]:
     return [Group(tuple(members)) for members in groups]
 
 
+def field_name(explanation: Explanation, field: int) -> str:
+    """What a field is called: image, question and passage where the answer is a span of two, text, or pair."""
+    fields = explanation.example.fields
+    if isinstance(fields[field], Image):
+        return "image"
+    if explanation.prediction.kind == "span" and len(fields) == len(_QUESTION):
+        return _QUESTION[field]
+    return _FIELDS[field] if field < len(_FIELDS) else f"text {field + 1}"
+
+
+def plural(noun: str, count: int) -> str:
+    """A level as a noun: 1 patch, 2 patches, 3 words."""
+    return noun if count == 1 else noun + ("es" if noun.endswith(("ch", "s", "x")) else "s")
+
+
+def snippet(example: Example) -> str:
+    """How an example begins, in one line."""
+    first = example.fields[0]
+    return name(first, 120) if isinstance(first, str) else " ".join(filter(None, (example.preview, example.id)))
+
+
 def certainty(explanation: Explanation) -> str:
-    """Probability of the predicted class, or the value of a regression."""
+    """Probability of the predicted class or answer, or the value of a regression."""
     prediction = explanation.prediction
     if prediction.is_regression:
         return f"{prediction.outputs[prediction.index]:.4g}"
-    return percent(prediction.probabilities[prediction.index])
+    return percent(prediction.value(Target(prediction.index, prediction.label, "probability")))
 
 
 def target(explanation: Explanation) -> str:
     """The explained number: which output, on which scale, and what it is here."""
     explained, prediction = explanation.target, explanation.prediction
     scale = "output" if prediction.is_regression else _SCALES[explained.scale]
-    line = f"{explained.label}, {scale} {prediction.value(explained):.4g}"
+    line = f"{answers.explained(explanation)}, {scale} {prediction.value(explained):.4g}"
     if not prediction.is_regression and explained.index != prediction.index:
-        line += f", not the predicted class ({percent(prediction.probabilities[explained.index])})"
+        share = prediction.value(dataclasses.replace(explained, scale="probability"))
+        line += f", not the predicted {'class' if prediction.kind == 'class' else 'answer'} ({percent(share)})"
     return line
 
 
@@ -115,7 +140,12 @@ def warnings(explanation: Explanation) -> list[str]:
     cut, unknown = explanation.units.truncated, explanation.units.unknown
     lines = []
     if cut > 0:
-        lines.append(f"{_share(cut)} of the text was cut off by the model's length limit")
+        image = any(isinstance(field, Image) for field in explanation.example.fields)
+        lines.append(
+            f"{_share(cut)} of the image lies outside of what the model looks at"
+            if image
+            else f"{_share(cut)} of the text was cut off by the model's length limit"
+        )
     if unknown > 0:
         lines.append(f"{_share(unknown)} of the text's tokens are unknown to the model's tokenizer")
     return lines + list(explanation.warnings)
@@ -127,7 +157,7 @@ def _share(share: float) -> str:
 
 def meaning(explanation: Explanation, *, several: bool = False) -> tuple[str, ...]:
     """What the colours mean: for and against, or one importance."""
-    label = "the target" if several else explanation.target.label
+    label = "the target" if several else answers.explained(explanation)
     if not explanation.signed:
         return (f"importance for {label}, no sign",)
     if explanation.prediction.is_regression:
@@ -145,7 +175,9 @@ def meanings(group: Group) -> list[tuple[bool, tuple[str, ...]]]:
 def scaling(group: Group) -> str:
     """How strong the strongest colour is, and what ± means where numbers have one."""
     errors = "; ± is one standard error" if any(each.errors for each in group.explanations) else ""
-    return _fullest(group) + errors
+    boxes = any(not isinstance(region, Span) for region in group.first.units.regions)
+    places = "; parts of an image are named left:top:right:bottom, in pixels" if boxes else ""
+    return _fullest(group) + errors + places
 
 
 def numbers(explanation: Explanation) -> list[str]:

@@ -19,9 +19,26 @@ def render(explanations: Sequence[Explanation], form: str) -> str:
         InputError: there is no such format, or no explanation.
     """
     if form.lower() not in FORMATS:
-        raise InputError(f"explanations cannot be written as {form!r}; allowed are {', '.join(FORMATS)}")
+        raise InputError(f"explanations cannot be written as {form!r}; allowed are {', '.join((*FORMATS, PICTURE))}")
     return FORMATS[form.lower()](explanations)
 
+
+def encoded(explanations: Sequence[Explanation], form: str) -> bytes:
+    """Explanations as the bytes of a file.
+
+    Args:
+        explanations: at least one; exactly one, of an image, for "png".
+        form: one of ``FORMATS`` or "png".
+    """
+    if form.lower() != PICTURE:
+        return render(explanations, form).encode("utf-8", "backslashreplace")
+    from didact.render.overlay import overlay_png
+
+    return overlay_png(explanations)
+
+
+PICTURE = "png"
+"""The format that is a picture and no text."""
 
 # Each imports its module when used, so that listing the names costs nothing.
 

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 from html.parser import HTMLParser
 
 from didact.errors import FormatError
-from didact.render import facts, jsonio
+from didact.render import answers, facts, jsonio
 from didact.render.colour import strengths
 from didact.render.markup import html_text, minus_signs
+from didact.render.photo import explained_photo, photo, photo_rules, photo_styles
 from didact.render.pieces import Piece, name, pieces, ranked
 from didact.render.style import level, stylesheet
-from didact.types import Explanation
+from didact.types import Example, Explanation, Image
 
 DATA_ID = "didact-explanations"
 """Id of the script element that holds the explanations of a page as JSON."""
@@ -26,7 +27,7 @@ def fragment(explanations: Sequence[Explanation]) -> str:
     """
     groups = facts.grouped(explanations)
     sections = (_example(group, number, len(groups)) for number, group in enumerate(groups, start=1))
-    return f'<div class="didact"><style>{stylesheet()}</style>{"".join(sections)}</div>'
+    return f'<div class="didact"><style>{_styles(groups)}</style>{"".join(sections)}</div>'
 
 
 def page(explanations: Sequence[Explanation], *, title: str = "Explanations") -> str:
@@ -43,7 +44,7 @@ def page(explanations: Sequence[Explanation], *, title: str = "Explanations") ->
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<meta name="color-scheme" content="light dark">',
-            f"<title>{html_text(title)}</title>\n<style>\nbody{{margin:0}}\n{stylesheet()}\n</style>\n</head>",
+            f"<title>{html_text(title)}</title>\n<style>\nbody{{margin:0}}\n{_styles(groups)}\n</style>\n</head>",
             f'<body class="didact">\n<main>\n<h1>{html_text(title)}</h1>\n<p class="lead">{_lead(groups)}</p>',
             _index(groups) if total > 1 else "",
             _TOOL.strip(),
@@ -105,10 +106,10 @@ def _index(groups: Iterable[facts.Group]) -> str:
 
 
 def _link(group: facts.Group, number: int) -> str:
-    predicted = f"{html_text(group.first.prediction.label)} {minus_signs(facts.certainty(group.first))}"
+    predicted = f"{html_text(answers.predicted(group.first))} {minus_signs(facts.certainty(group.first))}"
     return (
         f'<li><a href="#example-{number}">'
-        f'<span class="snippet" dir="auto">{html_text(name(group.example.text, 120))}</span>'
+        f'<span class="snippet" dir="auto">{html_text(facts.snippet(group.example))}</span>'
         f'<span class="predicted">{predicted}</span></a></li>'
     )
 
@@ -116,15 +117,29 @@ def _link(group: facts.Group, number: int) -> str:
 def _example(group: facts.Group, number: int, total: int, *, anchor: bool = False) -> str:
     place = f' id="example-{number}"' if anchor else ""
     count = f'<span class="count">{number} of {total}</span>' if total > 1 else ""
-    rows = "".join(_row(group, explanation) for explanation in group.explanations)
+    originals = _originals(group.example)
+    rows = originals + "".join(_row(group, each) for each in group.explanations)
     return (
         f'<section class="example"{place} aria-label="Example {number}">'
-        f'<h2 class="prediction"><b>{html_text(group.first.prediction.label)}</b> '
+        f'<h2 class="prediction"><b>{html_text(answers.predicted(group.first))}</b> '
         f'<span class="certainty">{minus_signs(facts.certainty(group.first))}</span>{count}</h2>'
         f"{_facts(group)}{_warnings(group.warnings)}"
-        f'<table class="methods"><tbody>{rows}</tbody></table>{_legend(group)}'
+        f'<table class="methods{" tiles" if originals else ""}"><tbody>{rows}</tbody></table>{_legend(group)}'
         "</section>\n"
     )
+
+
+def _styles(groups: Sequence[facts.Group]) -> str:
+    """The style sheet, and with it the images where there are any."""
+    photos = photo_rules(group.example for group in groups)
+    return "\n".join([stylesheet(), *([photo_styles(), photos] if photos else [])])
+
+
+def _originals(example: Example) -> str:
+    """The images of an example as they are, before what was made of them."""
+    head = '<th scope="row"><span class="method">the image as it is</span></th>'
+    images = [field for field in example.fields if isinstance(field, Image)]
+    return "".join(f"<tr>{head}<td>{photo(image, 'the image as it is')}</td></tr>" for image in images)
 
 
 def _facts(group: facts.Group) -> str:
@@ -132,7 +147,7 @@ def _facts(group: facts.Group) -> str:
     if group.target is not None:
         entries.append(("Target", facts.target(group.first)))
     if group.example.label is not None:
-        entries.append(("Gold label", str(group.example.label)))
+        entries.append(("Gold label", answers.gold(group.example)))
     if group.first.model:
         entries.append(("Model", "  ".join(facts.origin(group.first))))
     if group.example.id is not None:
@@ -163,10 +178,13 @@ def _source(explanation: Explanation) -> str:
     titles = _titles(explanation)
     shown = []
     for field in range(len(fields)):
-        called = facts.FIELDS[field]
+        called = facts.field_name(explanation, field)
         if len(fields) > 1:
             shown.append(f'<p class="field">{called}</p>')
         label = html_text(f"{called}, coloured by {explanation.method}")
+        if not isinstance(fields[field], str):
+            shown.append(explained_photo(explanation, field, label, titles))
+            continue
         inner = "".join(_piece(piece, explanation.signed, titles) for piece in pieces(explanation, field))
         shown.append(f'<div class="text" lang="" dir="auto" role="group" aria-label="{label}">{inner}</div>')
     return "".join(shown)
@@ -181,6 +199,8 @@ def _titles(explanation: Explanation) -> list[str]:
 
 def _piece(piece: Piece, signed: bool, titles: Sequence[str]) -> str:
     written = html_text(piece.text)
+    if piece.marked:
+        written = f'<b class="answer">{written}</b>'
     if piece.cut:
         return f'<span class="cut" title="cut off by the model\'s length limit">{written}</span>'
     if not piece.units:
@@ -205,7 +225,7 @@ def _scores(explanation: Explanation) -> str:
         f'<td class="wide">{_bar(power[unit], explanation.signed, two_sided)}</td></tr>'
         for unit in ranked(explanation)
     )
-    kind = explanation.units.level + ("" if len(texts) == 1 else "s")
+    kind = facts.plural(explanation.units.level, len(texts))
     heads = "".join(
         f'<th scope="col"{kind_of}>{head}</th>'
         for head, kind_of in (
@@ -258,12 +278,12 @@ _SCRIPT = """
 (function () {
   var tool = document.querySelector(".tool");
   var input = tool.querySelector("input"), output = tool.querySelector("output");
-  var units = Array.prototype.slice.call(document.querySelectorAll(".text .u"));
+  var units = Array.prototype.slice.call(document.querySelectorAll(".text .u, .picture .u"));
   tool.hidden = false;
   input.addEventListener("input", function () {
     output.textContent = input.value * 10 + " %";
     units.forEach(function (unit) {
-      unit.classList.toggle("off", Number(unit.className.match(/[pnu](\\d+)/)[1]) < Number(input.value));
+      unit.classList.toggle("off", Number(unit.getAttribute("class").match(/[pnu](\\d+)/)[1]) < Number(input.value));
     });
   });
 })();

@@ -5,14 +5,18 @@ Each word of a coloured unit is its own ``\colorbox``, so long texts wrap like o
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Sequence
 
-from didact.render import facts
+from didact.render import answers, facts
 from didact.render.colour import FAINT, LIGHT, tint
+from didact.render.overlay import picture, reduced
 from didact.render.pieces import Piece, pieces, printable
 from didact.types import Explanation
 
+CELLS = 32
+"""Coloured squares along the longer side of an image."""
 LISTED = 5
 """How many of the strongest units are named with their scores under each text."""
 
@@ -74,11 +78,11 @@ def _block(group: facts.Group) -> str:
 
 
 def _caption(group: facts.Group) -> str:
-    entries = [f"\\textbf{{{escape(group.first.prediction.label)}}} {_escaped(facts.certainty(group.first))}"]
+    entries = [f"\\textbf{{{escape(answers.predicted(group.first))}}} {_escaped(facts.certainty(group.first))}"]
     if group.target is not None:
         entries.append(f"target: {_escaped(facts.target(group.first))}")
     if group.example.label is not None:
-        entries.append(f"gold label: {escape(str(group.example.label))}")
+        entries.append(f"gold label: {escape(answers.gold(group.example))}")
     if group.first.model:
         entries.append(f"model: {_escaped(' '.join(facts.origin(group.first)))}")
     entries += [_warning(warning) for warning in group.warnings]
@@ -107,14 +111,44 @@ def _source(explanation: Explanation) -> str:
     fields = explanation.example.fields
     shown = []
     for field in range(len(fields)):
-        label = f"{{\\footnotesize {facts.FIELDS[field]}}} " if len(fields) > 1 else ""
+        if not isinstance(fields[field], str):
+            shown.append(_cells(explanation, field))
+            continue
+        label = f"{{\\footnotesize {facts.field_name(explanation, field)}}} " if len(fields) > 1 else ""
         written = "".join(_piece(piece, explanation.signed) for piece in pieces(explanation, field))
         # A line end is a space to LaTeX, so the source stays readable; a space needs no further leave to break.
         shown.append(label + written.removeprefix("\\allowbreak{}").replace(" \\allowbreak{}", "\n"))
     return "\\newline{}\n".join(shown)
 
 
+def _cells(explanation: Explanation, field: int) -> str:
+    """The scores of an image as a picture of coloured squares; the image itself needs a file, such as the .png."""
+    width, height = picture(explanation, field).size
+    scale = min(1.0, CELLS / max(width, height))
+    columns, rows = max(1, round(scale * width)), max(1, round(scale * height))
+    _, strength = reduced(explanation, field, columns, rows)
+    squares = (
+        f"\\put({column},{rows - 1 - row}){{\\textcolor[HTML]{{{_code(_square(value, explanation.signed))}}}"
+        "{\\rule{\\unitlength}{\\unitlength}}}%"
+        for row, values in enumerate(strength.tolist())
+        for column, value in enumerate(values)
+        if abs(value) >= FAINT
+    )
+    inner = "\n".join(squares)
+    return (
+        f"\\setlength{{\\unitlength}}{{{0.5 / max(columns, rows):.4f}\\linewidth}}%\n"
+        f"\\begin{{picture}}({columns},{rows})\n{inner}\n"
+        f"\\put(0,0){{\\framebox({columns},{rows}){{}}}}\n\\end{{picture}}"
+    )
+
+
+def _square(strength: float, signed: bool) -> str:
+    return tint(strength, signed=signed, palette=LIGHT).background
+
+
 def _piece(piece: Piece, signed: bool) -> str:
+    if piece.marked:
+        return f"\\textbf{{{_piece(dataclasses.replace(piece, marked=False), signed)}}}"
     if piece.cut:
         # Colour commands swallow the space after them.
         seen = piece.text.lstrip()

@@ -121,6 +121,7 @@ div.didact{padding:0 1.1rem;border-radius:.4rem}
 .didact .u.off{background:none;text-decoration:none}
 .didact .u:hover{outline:2px solid var(--text);outline-offset:0}
 .didact .cut{color:var(--muted);font-style:italic}
+.didact .answer{border-bottom:2px solid currentColor}
 .didact .legend{display:flex;flex-wrap:wrap;gap:.35rem 1.5rem;margin:1rem 0 0;font-size:.85rem;color:var(--muted)}
 .didact .legend .u{padding:.1em .55em}
 .didact details{margin:.85rem 0 0;font-size:.85rem}

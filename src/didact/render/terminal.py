@@ -18,9 +18,10 @@ from rich.table import Table
 from rich.terminal_theme import SVG_EXPORT_THEME, TerminalTheme
 from rich.text import Text
 
-from didact.render import facts
+from didact.render import answers, facts
 from didact.render.colour import DARK, FAINT, LIGHT, Palette, channels, strengths, tint
 from didact.render.console import safe_console
+from didact.render.mosaic import Mosaic
 from didact.render.pieces import Piece, name, pieces, printable, ranked
 from didact.types import Explanation
 
@@ -158,10 +159,12 @@ def _facts() -> Table:
 
 
 def _prediction(head: Table, group: facts.Group) -> None:
-    line = Text(printable(group.first.prediction.label), "bold").append(f"  {facts.certainty(group.first)}", "not bold")
+    line = Text(printable(answers.predicted(group.first)), "bold").append(
+        f"  {facts.certainty(group.first)}", "not bold"
+    )
     head.add_row("prediction", line)
     if group.example.label is not None:
-        head.add_row("gold label", _plain(str(group.example.label)))
+        head.add_row("gold label", _plain(answers.gold(group.example)))
     if group.first.model:
         head.add_row("model", _plain("  ".join(facts.origin(group.first))))
 
@@ -177,22 +180,31 @@ def _warnings(lines: Sequence[str]) -> list[RenderableType]:
     return [Text(printable(f"warning: {line}"), "bold yellow") for line in lines]
 
 
-def _source(explanation: Explanation, palette: Palette) -> Text:
-    """The source text, coloured; each field under its name where there are two."""
-    shown = Text(overflow="fold")
-    fields = explanation.example.texts
-    for field in range(len(fields)):
+def _source(explanation: Explanation, palette: Palette) -> RenderableType:
+    """The fields one below the other, coloured; texts under their names where there are several fields."""
+    fields = explanation.example.fields
+    parts: list[RenderableType] = []
+    for number, field in enumerate(fields):
+        if not isinstance(field, str):
+            parts.append(Mosaic(explanation, number))
+            continue
+        text = Text(overflow="fold")
         if len(fields) > 1:
-            shown.append(f"{facts.FIELDS[field]}  ", "dim")
-        # Rich drops a carriage return; before a line break it is not missed, alone it gets its picture.
-        written = re.sub("\r(?!\n)", "␍", printable(fields[field]))
-        place = 0
-        for piece in pieces(explanation, field):
-            after = place + len(piece.text)
-            shown.append(written[place:after], _style(piece, explanation.signed, palette))
-            place = after
-        if field + 1 < len(fields):
-            shown.append("\n")
+            text.append(f"{facts.field_name(explanation, number)}  ", "dim")
+        parts.append(_coloured(text, explanation, number, palette))
+    return Group(*parts)
+
+
+def _coloured(shown: Text, explanation: Explanation, field: int, palette: Palette) -> Text:
+    """One text, appended with its colours."""
+    parts = pieces(explanation, field)
+    # Rich drops a carriage return; before a line break it is not missed, alone it gets its picture.
+    written = re.sub("\r(?!\n)", "␍", printable("".join(piece.text for piece in parts)))
+    place = 0
+    for piece in parts:
+        after = place + len(piece.text)
+        shown.append(written[place:after], _style(piece, explanation.signed, palette))
+        place = after
     return shown
 
 
@@ -200,11 +212,12 @@ def _style(piece: Piece, signed: bool, palette: Palette) -> Style:
     if piece.cut:
         return Style(dim=True)
     if abs(piece.strength) < FAINT:
-        return Style.null()
+        return Style(bold=True) if piece.marked else Style.null()
     # The terminal's own background is unknown: start from a visible hue, not from the palette's page.
     visible = math.copysign(_WEAKEST + (1 - _WEAKEST) * abs(piece.strength), piece.strength)
     colours = tint(visible, signed=signed, palette=palette)
-    return Style(color=colours.foreground, bgcolor=colours.background, underline=signed and piece.strength < 0)
+    against = signed and piece.strength < 0
+    return Style(color=colours.foreground, bgcolor=colours.background, underline=against, bold=piece.marked or None)
 
 
 def _bars(explanation: Explanation, palette: Palette) -> RenderableType:

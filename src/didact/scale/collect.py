@@ -112,11 +112,13 @@ def _wanted(targets: Sequence[TargetLike] | None, count: int) -> Sequence[Target
 def _mark(example: Example, target: TargetLike, explainer: Explainer) -> str:
     """The same string for examples that have the same explanation."""
     marked = example.to_dict()["rationale"] if explainer.card.needs_rationale else None
-    return json.dumps([example.fields, marked, _plain_target(target)])
+    return json.dumps([example.fingerprint, marked, _plain_target(target)])
 
 
 def _plain_target(target: TargetLike) -> object:
-    return vars(target) if isinstance(target, Target) else target
+    if not isinstance(target, Target):
+        return target
+    return vars(target) if target.answer is None else target.to_dict()
 
 
 def _for_example(explanation: Explanation, example: Example) -> Explanation:

@@ -133,17 +133,16 @@ def _check_model(row: _Row, model: Model, fingerprint: str, force: bool) -> None
 
 def _check_units(rows: Sequence[_Row], model: Model) -> None:
     """Refuse scores that are not one for each unit of this model."""
-    for level in ("word", "token"):
-        mine = [row for row in rows if (row.whole.units.level if row.whole else "word") == level]
-        if not mine:
-            continue
+    levels = [row.whole.units.level if row.whole else model.levels[0] for row in rows]
+    for level in dict.fromkeys(levels):
+        mine = [row for row, own in zip(rows, levels, strict=True) if own == level]
         for row, units in zip(mine, model.units([row.example for row in mine], level), strict=True):
             if len(row.scores) != len(units):
                 raise FormatError(
                     f"{row.where}: {len(row.scores)} scores, but {model.name} reads {len(units)} {level}s: "
                     f"{' '.join(units.texts):.80}"
                 )
-            if row.whole is not None and row.whole.units.spans != units.spans:
+            if row.whole is not None and row.whole.units.regions != units.regions:
                 raise FormatError(
                     f"{row.where}: the scores belong to other {level}s than {model.name} reads: "
                     f"{' '.join(row.whole.units.texts):.60} instead of {' '.join(units.texts):.60}"

@@ -5,6 +5,9 @@
     span_start, span_end, span_field, positions              where the units stand in the text and among the tokens
     rationale_start, rationale_end, rationale_field          the human rationale; empty cells where there is none
     annotators                                               per person, per span: start, end, field
+    fields                                                   the example's fields as JSON, where they are not texts
+    regions, rationale_regions, annotator_regions            as JSON, where they are not spans; the columns above are
+                                                             empty then
     labels, outputs, probabilities                           the model's prediction
     parameters, model, versions                              JSON text
     details                                                  name to number
@@ -27,6 +30,16 @@ import pyarrow as pa
 
 from didact.errors import DidactError, FormatError, InputError
 from didact.store import columns, files
+from didact.store.regions import (
+    is_plain,
+    plain_fields,
+    plain_lists,
+    plain_parts,
+    read_fields,
+    read_lists,
+    read_parts,
+    spans_of,
+)
 from didact.types import (
     Answer,
     Cost,
@@ -51,7 +64,7 @@ NAME, TEXT = columns.NAME, columns.TEXT
 # Column -> its type and how it is taken from an explanation, optional ones apart.
 NEEDED: dict[str, tuple[pa.DataType, Callable[[Explanation], object]]] = {
     "method": (NAME, lambda e: e.method),
-    "text": (TEXT, lambda e: e.example.text),
+    "text": (TEXT, lambda e: e.example.text if is_plain(e.example) else ""),
     "units": (pa.list_(TEXT), lambda e: e.units.texts),
     "scores": (FLOATS, lambda e: e.scores),
     "errors": (FLOATS, lambda e: e.errors),
@@ -67,11 +80,14 @@ NEEDED: dict[str, tuple[pa.DataType, Callable[[Explanation], object]]] = {
     "probabilities": (FLOATS, lambda e: e.prediction.probabilities),
     "forwards": (pa.int64(), lambda e: e.cost.forwards),
     "backwards": (pa.int64(), lambda e: e.cost.backwards),
-    "span_start": (INTS, lambda e: [span.start for span in e.units.spans]),
-    "span_end": (INTS, lambda e: [span.end for span in e.units.spans]),
-    "span_field": (INTS, lambda e: [span.field for span in e.units.spans]),
+    "span_start": (INTS, lambda e: [span.start for span in spans_of(e.units.regions)]),
+    "span_end": (INTS, lambda e: [span.end for span in spans_of(e.units.regions)]),
+    "span_field": (INTS, lambda e: [span.field for span in spans_of(e.units.regions)]),
     "positions": (pa.list_(INTS), lambda e: e.units.positions),
-    "annotators": (pa.list_(pa.list_(INTS)), lambda e: [plain_regions(marked) for marked in e.example.annotators]),
+    "annotators": (
+        pa.list_(pa.list_(INTS)),
+        lambda e: [plain_regions(spans_of(marked)) for marked in e.example.annotators],
+    ),
     "parameters": (NAME, lambda e: _json(e.parameters)),
     "details": (pa.map_(TEXT, pa.float64()), lambda e: list(e.details.items())),
     "model": (NAME, lambda e: _json(e.model)),
@@ -79,7 +95,11 @@ NEEDED: dict[str, tuple[pa.DataType, Callable[[Explanation], object]]] = {
 }
 OPTIONAL: dict[str, tuple[pa.DataType, Callable[[Explanation], object]]] = {
     "id": (TEXT, lambda e: e.example.id),
-    "text_pair": (TEXT, lambda e: e.example.text_pair),
+    "text_pair": (TEXT, lambda e: e.example.text_pair if is_plain(e.example) else None),
+    "fields": (NAME, lambda e: plain_fields(e.example)),
+    "regions": (NAME, lambda e: plain_parts(e.units.regions)),
+    "rationale_regions": (NAME, lambda e: plain_parts(e.example.rationale or ())),
+    "annotator_regions": (NAME, lambda e: plain_lists(e.example.annotators)),
     "label": (NAME, lambda e: _label(e.example.label)),
     "label_is_number": (pa.bool_(), lambda e: _is_number(e.example.label)),
     "label_spans": (pa.list_(INTS), lambda e: _label_spans(e.example.label)),
@@ -186,19 +206,10 @@ def _checked(number: int, row: Row, spans: _Spans, mappings: _Mappings) -> Expla
 
 
 def _explanation(row: Row, spans: _Spans, mappings: _Mappings) -> Explanation:
-    rationale = None if row["rationale_start"] is None else spans.of(row, "rationale")
-    annotators = tuple(tuple(spans[tuple(place)] for place in marked) for marked in row["annotators"])
     units = Units(
-        Example(
-            row["text"],
-            row["text_pair"],
-            label=_read_label(row),
-            rationale=rationale,
-            id=row["id"],
-            annotators=annotators,
-        ),
+        _example(row, spans),
         row["level"],
-        spans.of(row, "span"),
+        read_parts(row["regions"], spans.of(row, "span"), "unit"),
         tuple(map(tuple, row["positions"])),
         row["truncated"],
         row["unknown"] or 0.0,
@@ -219,6 +230,19 @@ def _explanation(row: Row, spans: _Spans, mappings: _Mappings) -> Explanation:
         versions=mappings[row["versions"]],
         errors=tuple(row["errors"]),
         warnings=() if row["warnings"] is None else tuple(row["warnings"]),
+    )
+
+
+def _example(row: Row, spans: _Spans) -> Example:
+    rationale = None if row["rationale_start"] is None else spans.of(row, "rationale")
+    annotators = tuple(tuple(spans[tuple(place)] for place in marked) for marked in row["annotators"])
+    return Example(
+        fields=read_fields(row["fields"])
+        or tuple(row[name] for name in ("text", "text_pair") if row[name] is not None),
+        label=_read_label(row),
+        rationale=None if rationale is None else read_parts(row["rationale_regions"], rationale, "rationale"),
+        id=row["id"],
+        annotators=read_lists(row["annotator_regions"], annotators),
     )
 
 
@@ -279,7 +303,7 @@ def _read_extract(text: str | None) -> Span | str | None:
 
 
 def _rationale(example: Example, end: str) -> list[int] | None:
-    return None if example.rationale is None else [getattr(span, end) for span in example.rationale]
+    return None if example.rationale is None else [getattr(span, end) for span in spans_of(example.rationale)]
 
 
 def _json(mapping: Mapping[str, object]) -> str:

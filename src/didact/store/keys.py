@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 from didact.code_identity import foreign_code
 from didact.protocols import Explainer, Metric, Model
 from didact.provenance import content_hash, versions
-from didact.types import Example
+from didact.types import Example, Span, Units, plain_regions
 
 FORMAT = 2
 """Raised when parts written by an earlier version must not be used any more."""
@@ -41,8 +41,12 @@ def readings(model: Model, examples: Sequence[Example]) -> list[str]:
         known.clear()
     fresh = [example for example in dict.fromkeys(examples) if example not in known]
     for example, units in zip(fresh, model.units(fresh), strict=True):
-        known[example] = content_hash([example.to_dict(), [vars(span) for span in units.spans]])
+        known[example] = content_hash([example.to_dict(), _places(units)])
     return [known[example] for example in examples]
+
+
+def _places(units: Units) -> list[object]:
+    return [vars(one) if isinstance(one, Span) else plain_regions([one])[0] for one in units.regions]
 
 
 def explanations(

@@ -7,7 +7,7 @@ model); ``check`` runs one and raises AssertionError with what went wrong.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,10 +21,17 @@ from didact.models.network import NetworkModel
 from didact.models.prompts import Prompt
 from didact.models.readers.prompt import PromptReader
 from didact.protocols import Explainer, Model
-from didact.testing.tiny import TEXTS, keyword_predict, tiny_language_model, tiny_model
-from didact.types import Card, Example, Explanation, Span
+from didact.testing.tiny import (
+    TEXTS,
+    keyword_predict,
+    tiny_image_model,
+    tiny_images,
+    tiny_language_model,
+    tiny_model,
+)
+from didact.types import Box, Card, Example, Explanation, Span
 
-CASES = ("bert", "distilbert", "roberta", "black_box", "prompt")
+CASES = ("bert", "distilbert", "roberta", "vit", "black_box", "prompt")
 SAMPLE = (
     Example(TEXTS[0], rationale=(Span(8, 17), Span(30, 40))),
     Example("An unforgettable evening - good, warm, good!", rationale=(Span(27, 31),)),
@@ -42,13 +49,25 @@ def make_case(case: str, labels: Sequence[str] = ("negative", "positive")) -> Mo
         words = {label: f" {word}" for label, word in zip(labels, ("dull plot", "dull heart"), strict=True)}
         prompt = Prompt("Review: {text}\nIt has a", words, shots=[("good food", labels[-1])], absence="token:.")
         return load_model(tiny_language_model("llama"), prompt=prompt)
-    return load_model(tiny_model(case, labels))
+    return load_model(tiny_image_model(labels) if case == "vit" else tiny_model(case, labels))
+
+
+def reads_images(model: Model) -> bool:
+    """Whether examples are images."""
+    return isinstance(model, NetworkModel) and model.reader.card.fields == ("image",)
+
+
+def sample(model: Model) -> list[Example]:
+    """Examples of the model's kind, with rationales."""
+    if not reads_images(model):
+        return list(SAMPLE)
+    return [Example(*image.fields, rationale=(Box(0, 0, 6, 6),)) for image in tiny_images()]
 
 
 def applicable(card: Card, case: str) -> list[str]:
     """Names of the checks that are meaningful for this card on this case."""
-    capabilities = make_case(case).capabilities
-    if not card.needs <= capabilities:
+    model = make_case(case)
+    if not card.needs <= model.capabilities or (reads_images(model) and "image" not in card.inputs):
         return ["refuses_what_it_cannot"]
     skipped = {"refuses_what_it_cannot"}
     if case == "black_box":
@@ -57,7 +76,7 @@ def applicable(card: Card, case: str) -> list[str]:
         skipped |= {"pairs", "regression"} if case == "prompt" else set()
         skipped |= {"dummy", "symmetry"}  # a random network has no unit that is known to play no part
     skipped |= {name for name in ("completeness", "dummy", "symmetry") if name not in card.axioms}
-    if "pair" not in card.inputs:
+    if "pair" not in card.inputs or reads_images(model):
         skipped.add("pairs")
     if not card.seeded:
         skipped.add("another_seed_differs")
@@ -73,46 +92,49 @@ def check(name: str, explainer: Explainer, case: str = "bert") -> None:
 
 def refuses_what_it_cannot(explainer: Explainer, model: Model) -> None:
     """A model without what the card needs gets an error that names methods that would work."""
-    with pytest.raises(DidactError, match=r"methods that work with it: .*occlusion"):
-        explainer.explain(model, [SAMPLE[0]])
+    with pytest.raises(DidactError, match=r"methods that (work with it|take images): .*occlusion"):
+        explainer.explain(model, [sample(model)[0]])
 
 
 def finite_one_per_unit(explainer: Explainer, model: Model) -> None:
     """One finite score per unit, and units that are the source's own words."""
-    for example, explanation in zip(SAMPLE, explainer.explain(model, list(SAMPLE)), strict=True):
+    examples = sample(model)
+    for example, explanation in zip(examples, explainer.explain(model, examples), strict=True):
         assert len(explanation.scores) == len(explanation.units) > 0
         assert np.isfinite(explanation.array).all()
-        assert all(piece in example.text for piece in explanation.units.texts)
+        assert reads_images(model) or all(piece in example.text for piece in explanation.units.texts)
 
 
 def specials_never_scored(explainer: Explainer, model: Model) -> None:
     """No unit covers a special token, and every other token belongs to a unit."""
     assert isinstance(model, NetworkModel)
-    for explanation in explainer.explain(model, list(SAMPLE)):
+    for explanation in explainer.explain(model, sample(model)):
         code = model.reader.encode([explanation.example])[0]
         covered = sorted(position for positions in explanation.units.positions for position in positions)
-        assert covered == [i for i, token in enumerate(code.tokens) if token is not None]
+        special = [True] + [False] * (len(code) - 1) if reads_images(model) else [t is None for t in code.tokens]
+        assert covered == [position for position, other in enumerate(special) if not other]
 
 
 def batch_of_one_equals_many(explainer: Explainer, model: Model) -> None:
     """What else is in the batch changes nothing."""
-    together = explainer.explain(model, list(SAMPLE))
-    for example, explanation in zip(SAMPLE, together, strict=True):
+    examples = sample(model)
+    together = explainer.explain(model, examples)
+    for example, explanation in zip(examples, together, strict=True):
         (alone,) = explainer.explain(model, [example])
         np.testing.assert_allclose(alone.array, explanation.array, rtol=1e-3, atol=1e-4)
 
 
 def same_seed_same_scores(explainer: Explainer, model: Model) -> None:
     """Repeating gives the same scores."""
-    first, second = (explainer.explain(model, [SAMPLE[1]])[0] for _ in range(2))
+    first, second = (explainer.explain(model, [sample(model)[1]])[0] for _ in range(2))
     np.testing.assert_allclose(first.array, second.array, rtol=1e-5, atol=1e-6)
 
 
 def another_seed_differs(explainer: Explainer, model: Model) -> None:
     """The seed is really used: on a text too long to enumerate, another one gives other scores."""
-    text = " ".join(TEXTS)
+    long = sample(model)[0] if reads_images(model) else Example(" ".join(TEXTS))
     other: Explainer = dataclasses.replace(explainer, seed=123)  # type: ignore[type-var]
-    assert explainer.explain(model, [text])[0].scores != other.explain(model, [text])[0].scores
+    assert explainer.explain(model, [long])[0].scores != other.explain(model, [long])[0].scores
 
 
 def model_untouched(explainer: Explainer, model: Model) -> None:
@@ -121,7 +143,7 @@ def model_untouched(explainer: Explainer, model: Model) -> None:
     model.network.train()
     model.network.base_model.eval()
     before = network_state(model)
-    explainer.explain(model, [SAMPLE[0]])
+    explainer.explain(model, [sample(model)[0]])
     assert network_state(model) == before
 
 
@@ -141,33 +163,31 @@ def model_untouched_after_failure(explainer: Explainer, model: Model) -> None:
     model.network.train()
     before = network_state(model)
     with pytest.raises(KeyError, match="planted failure"):
-        explainer.explain(model, [SAMPLE[0]])
+        explainer.explain(model, [sample(model)[0]])
     assert network_state(model) == before
     hook.remove()
 
 
 def prediction_is_plain(explainer: Explainer, model: Model) -> None:
     """The prediction on the explanation is the model's own."""
-    (explanation,) = explainer.explain(model, [SAMPLE[0]])
+    first = sample(model)[0]
+    (explanation,) = explainer.explain(model, [first])
     if isinstance(model, NetworkModel):
-        plain = _plain_shares(model, SAMPLE[0].text)
+        plain = _plain_shares(model, first)
     else:
         plain = keyword_predict([SAMPLE[0].text])[0].tolist()
     np.testing.assert_allclose(explanation.prediction.probabilities, plain, atol=1e-6)
     assert explanation.target.index == int(np.argmax(plain))
 
 
-def _plain_shares(model: NetworkModel, text: str) -> list[float]:
+def _plain_shares(model: NetworkModel, example: Example) -> list[float]:
     """Probabilities of the labels from the network itself; of a language model each label's words written out."""
-    reader = model.reader
+    reader, likelihoods = model.reader, []
     with torch.inference_mode():
         if not isinstance(reader, PromptReader):
-            shares: list[float] = (
-                model.network(**model.tokenizer(text, return_tensors="pt")).logits[0].softmax(-1).tolist()
-            )
-            return shares
-        ids = model.tokenizer(reader.written.before + text + reader.written.after)["input_ids"]
-        likelihoods = []
+            logits: torch.Tensor = model.network(**_encoded(model, example)).logits[0]
+            return logits.softmax(-1).tolist()
+        ids = model.tokenizer(reader.written.before + example.text + reader.written.after)["input_ids"]
         for word in reader.continuations(reader.prompt.words):
             log_p = model.network(torch.tensor([[*ids, *word]])).logits[0, len(ids) - 1 : -1].log_softmax(-1)
             likelihoods.append(float(log_p[range(len(word)), word].sum()))
@@ -177,8 +197,8 @@ def _plain_shares(model: NetworkModel, text: str) -> list[float]:
 def target_by_name_and_index(explainer: Explainer, model: Model) -> None:
     """A label's name and its index mean the same, also for the class that was not predicted."""
     for index, name in enumerate(model.labels):
-        (by_index,) = explainer.explain(model, [SAMPLE[0]], [index])
-        (by_name,) = explainer.explain(model, [SAMPLE[0]], [name])
+        (by_index,) = explainer.explain(model, sample(model)[:1], [index])
+        (by_name,) = explainer.explain(model, sample(model)[:1], [name])
         assert by_index.target == by_name.target
         assert by_index.target.label == name
         np.testing.assert_allclose(by_index.array, by_name.array, rtol=1e-5, atol=1e-6)
@@ -186,8 +206,9 @@ def target_by_name_and_index(explainer: Explainer, model: Model) -> None:
 
 def declared_needs_suffice(explainer: Explainer, model: Model) -> None:
     """It works on a model that offers nothing beyond what the card needs."""
-    (full,) = explainer.explain(model, [SAMPLE[0]])
-    (narrow,) = explainer.explain(_Narrow(model, explainer.card.needs), [SAMPLE[0]])
+    first = sample(model)[:1]
+    (full,) = explainer.explain(model, first)
+    (narrow,) = explainer.explain(_Narrow(model, explainer.card.needs), first)
     np.testing.assert_allclose(full.array, narrow.array, rtol=1e-5, atol=1e-6)
 
 
@@ -195,7 +216,7 @@ def metered_equals_declared(explainer: Explainer, model: Model) -> None:
     """Forwards and backwards counted by the meter are those the method declares."""
     assert model.capabilities is not None  # probing the model's capabilities is not part of explaining
     with metered() as meter:
-        explanations = explainer.explain(model, list(SAMPLE))
+        explanations = explainer.explain(model, sample(model))
     declared = [explainer.cost(explanation.units) for explanation in explanations]
     assert meter.forwards == sum(cost.forwards for cost in declared)
     assert meter.backwards == sum(cost.backwards for cost in declared)
@@ -204,7 +225,7 @@ def metered_equals_declared(explainer: Explainer, model: Model) -> None:
 
 def json_round_trip(explainer: Explainer, model: Model) -> None:
     """Nothing is lost through JSON."""
-    (explanation,) = explainer.explain(model, [SAMPLE[1]])
+    (explanation,) = explainer.explain(model, [sample(model)[1]])
     assert Explanation.from_json(explanation.to_json()) == explanation
 
 
@@ -220,7 +241,7 @@ def pairs(explainer: Explainer, model: Model) -> None:
 def regression(explainer: Explainer, model: Model) -> None:
     """A one-output model is explained on its output."""
     assert isinstance(model, NetworkModel)
-    (explanation,) = explainer.explain(make_case(model.network.config.model_type, ["score"]), [SAMPLE[0]])
+    (explanation,) = explainer.explain(make_case(model.network.config.model_type, ["score"]), sample(model)[:1])
     assert explanation.prediction.is_regression
     assert explanation.target.label == "score"
     assert np.isfinite(explanation.array).all()
@@ -228,7 +249,7 @@ def regression(explainer: Explainer, model: Model) -> None:
 
 def completeness(explainer: Explainer, model: Model) -> None:
     """Scores add up to the difference between the target and its base value."""
-    for explanation in explainer.explain(model, list(SAMPLE)):
+    for explanation in explainer.explain(model, sample(model)):
         gap = explanation.prediction.value(explanation.target) - explanation.details["base_value"]
         assert abs(float(explanation.array.sum()) - gap) <= explainer.card.tolerance * (1 + abs(gap))
 
@@ -272,6 +293,16 @@ CHECKS: dict[str, Check] = {
 }
 
 
+def _encoded(model: NetworkModel, example: Example) -> Mapping[str, torch.Tensor]:
+    """The example as Transformers' own tools feed it to the network."""
+    (field,) = example.fields
+    if isinstance(field, str):
+        text: Mapping[str, torch.Tensor] = model.tokenizer(field, return_tensors="pt")
+        return text
+    processor: Callable[..., Mapping[str, torch.Tensor]] = model.reader.processor  # type: ignore[attr-defined]
+    return processor(images=[field.pixels], return_tensors="pt")
+
+
 class _Narrow:
     """A model that shows only the always-there functions and those of the given capabilities."""
 
@@ -295,7 +326,7 @@ class _Narrow:
         "attentive": frozenset({"attention", "attention_times_gradient", "reads"}),
         "hidden": frozenset({"hidden_gradients", "states"}),
         "layered": frozenset({"trace"}),
-        "generative": frozenset({"instruction", "generate"}),
+        "generative": frozenset({"generate"}),
     }
 
     def __init__(self, model: Model, needs: frozenset[str]) -> None:

@@ -37,7 +37,9 @@ from didact.types import Cost, Example, Explanation, Grade, Invariance, Level, M
 
 CASES = ("words", "tokens", "pairs", "black_box", "regression")
 FAMILIES = ("faithfulness", "stability", "plausibility", "agreement", "efficiency")
-NEEDS = frozenset({"model", "rationale", "explainer", "corpus", "repeats", "others", "surrogate"})
+GIVEN = frozenset({"corpus", "text", "classes"})
+"""Needs that all evidence here meets."""
+NEEDS = GIVEN | {"model", "rationale", "explainer", "repeats", "others", "surrogate"}
 
 _MORE = ("An unforgettable evening - good, warm, good!", "they don't say why the film is a dull one")
 _MAPS: dict[Invariance, Callable[[float], float]] = {
@@ -93,7 +95,7 @@ def applicable(card: MetricCard, case: str) -> list[str]:
         skipped.add("invariance")  # a word's sum over its tokens keeps no order
     if "corpus" in card.needs:
         skipped.add("chunks_change_nothing")
-    if not card.needs & (NEEDS - {"corpus"}):
+    if not card.needs - GIVEN:
         skipped.add("missing_needs_are_named")
     if case == "black_box" or not card.needs & {"model", "surrogate"}:
         skipped.add("model_untouched")
@@ -192,7 +194,7 @@ def model_untouched(metric: BaseMetric, evidence: Evidence) -> None:
 def missing_needs_are_named(metric: BaseMetric, evidence: Evidence) -> None:
     """Without what the card needs there is an error that names the metric, and no number."""
     bare = Evidence(evidence.explanations)
-    for need in metric.card.needs - {"corpus"}:
+    for need in metric.card.needs - GIVEN:
         less = _unmarked(evidence) if need == "rationale" else replace(evidence, **{need: getattr(bare, need)})
         with pytest.raises(InputError, match=metric.card.name):
             metric.measure(less)

@@ -43,7 +43,7 @@ from didact.testing._models import (
     some_scores,
 )
 from didact.testing.conformance import network_state
-from didact.testing.tiny import TEXTS
+from didact.testing.tiny import TEXTS, tiny_images
 from didact.types import ANSWER_KINDS, SCALES, Example
 
 NOTHING = "no_such_name"
@@ -52,7 +52,9 @@ Check = Callable[[NetworkModel, Sequence[Example]], None]
 
 
 def sample(card: ReaderCard) -> list[Example]:
-    """Examples of different lengths for a reader of texts."""
+    """Examples of different lengths for a reader of texts, or of different sizes for a reader of an image."""
+    if card.fields == ("image",):
+        return tiny_images()
     assert set(card.fields) == {"text"}, f"give examples for a reader of {', '.join(card.fields)} yourself"
     texts = (TEXTS[0], "dull", *TEXTS[2:])
     return [Example(*(texts[(number + at) % len(texts)] for at in range(len(card.fields)))) for number in range(3)]

@@ -7,17 +7,21 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
+import transformers
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
-    AutoModelForSequenceClassification,
+    AutoModelForImageClassification,
     PreTrainedModel,
     PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
+    ViTImageProcessor,
 )
+from transformers.image_processing_base import ImageProcessingMixin
 
-from didact.types import Floats
+from didact.models.eval_mode import quiet
+from didact.types import Example, Floats, Image
 
 TEXTS = (
     "a truly wonderful film with a warm heart",
@@ -56,9 +60,16 @@ ARCHITECTURES: tuple[str, ...] = tuple(_SIZES)
 
 
 def tiny_model(
-    architecture: str = "bert", labels: Sequence[str] = ("negative", "positive"), *, seed: int = 0
+    architecture: str = "bert",
+    labels: Sequence[str] = ("negative", "positive"),
+    *,
+    seed: int = 0,
+    auto_class: str = "AutoModelForSequenceClassification",
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """A random classifier (a regressor for one label), its weights wide enough to be far from constant."""
+    """A random classifier (a regressor for one label), its weights wide enough to be far from constant.
+
+    ``auto_class`` is the Transformers class of another kind of network, such as "AutoModelForQuestionAnswering".
+    """
     tokenizer = tiny_tokenizer(architecture)
     named = dict(enumerate(labels))
     config = AutoConfig.for_model(
@@ -76,8 +87,36 @@ def tiny_model(
     )
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model = AutoModelForSequenceClassification.from_config(config)
+        model = getattr(transformers, auto_class).from_config(config)
     return model.eval(), tokenizer
+
+
+def tiny_image_model(
+    labels: Sequence[str] = ("dark", "light"), *, seed: int = 0
+) -> tuple[PreTrainedModel, ImageProcessingMixin]:
+    """A random vision transformer of 4 x 4 patches, and an image processor that stretches images to its input."""
+    named = dict(enumerate(labels))
+    config = AutoConfig.for_model(
+        "vit",
+        **_COMMON | {"image_size": 16, "patch_size": 4, "encoder_stride": 4},
+        id2label=named,
+        label2id={label: number for number, label in named.items()},
+        initializer_range=0.3,
+    )
+    with torch.random.fork_rng(), quiet():
+        torch.manual_seed(seed)
+        network = AutoModelForImageClassification.from_config(config)
+        return network.eval(), ViTImageProcessor(size={"height": 16, "width": 16})
+
+
+def tiny_images() -> list[Example]:
+    """Images of several sizes, each with a bright corner; none of them is square in the manner of another."""
+    made = []
+    for number, (height, width) in enumerate(((16, 16), (21, 33), (40, 18))):
+        pixels = np.random.default_rng(number).integers(0, 200, (height, width, 3)).astype(np.uint8)
+        pixels[: height // 3, : width // 3] = 250
+        made.append(Example(Image(pixels)))
+    return made
 
 
 def tiny_language_model(

@@ -15,7 +15,7 @@ from didact.attribution.base import checked
 from didact.errors import MismatchError, ModelError, ParameterError
 from didact.meter import metered
 from didact.models.device import choose_device
-from didact.models.outputs import resolve_target
+from didact.models.outputs import predicted_targets
 from didact.models.planner import Budget, Ints, run
 from didact.protocols import ExampleLike, Model, TargetLike
 from didact.provenance import content_hash, is_sampled, versions
@@ -171,8 +171,7 @@ class LearnedExplainer:
     ) -> list[Explanation]:
         with metered() as meter:
             units = model.units(examples, self.about.level)
-            predictions = model.predict(examples) if known is None else known
-            targets = [resolve_target(model, w, p, self.about.scale) for w, p in zip(wanted, predictions, strict=True)]
+            predictions, targets = predicted_targets(model, examples, wanted, self.about.scale, known)
             items = self.shape.read(model, units, [target.index for target in targets], predictions)
             scores = self._scores(items)
             details = self._details(items, scores, predictions)

@@ -107,7 +107,7 @@ def from_explanations(given: Sequence[Explanation]) -> ReferenceLabels:
     def of(examples: Sequence[Example]) -> Labels:
         missing = next((example for example in examples if example.fingerprint not in by_text), None)
         if missing is not None:
-            raise InputError(f"there is no label for {missing.text!r:.60}; give texts that the labels explain")
+            raise InputError(f"there is no label for {missing.preview}; give texts that the labels explain")
         return [[by_text[example.fingerprint] for example in examples]]
 
     names = sorted({explanation.method for explanation in given})
@@ -122,7 +122,7 @@ def averaged(explanations: Sequence[Explanation], how: Normalise = "max") -> Exp
     """
     first = explanations[0]
     for other in explanations[1:]:
-        if (other.units.example, other.units.spans) != (first.units.example, first.units.spans):
+        if (other.units.example, other.units.regions) != (first.units.example, first.units.regions):
             raise InputError(f"{first.method} and {other.method} explain different units; average those of one text")
         if other.target.index != first.target.index:
             raise InputError(

@@ -18,7 +18,7 @@ from didact.metrics.plausibility.rationale_f1 import RationaleF1
 from didact.metrics.plausibility.rationale_iou import RationaleIou
 from didact.metrics.plausibility.rationale_recall_at_k import RationaleRecallAtK
 from didact.protocols import Evidence
-from didact.types import Example, Explanation, Span
+from didact.types import Box, Example, Explanation, Image, Prediction, Span, Target, Units
 from tests.metrics.made import NEGATIVE, POSITIVE, explained, marked, value, values
 
 TEXT = "a dull plot with wonderful songs"
@@ -238,3 +238,54 @@ def test_settings_may_come_from_a_file() -> None:
     assert RationaleF1.configured(stop_words=["the"]) == RationaleF1(stop_words=("the",))
     with pytest.raises(ParameterError, match="'english'"):
         RationaleF1.configured(stop_words="german")
+
+
+# Evidence against the explained number: words that make a translation bad, where its quality is explained.
+
+
+def quality(signed: bool, *scores: float) -> Explanation:
+    """A translation in which "dull" (field 0) and "alte" (field 1) are tagged BAD."""
+    example = Example("a dull plot", "die alte Handlung", label=1, rationale=(Span(2, 6), Span(4, 8, 1)))
+    return replace(explained(example, scores, prediction=Prediction(("quality",), (0.3,))), signed=signed)
+
+
+def test_evidence_against_is_a_low_signed_score() -> None:
+    # Source: dull -.5 below a .1, above plot -.9. Translation: alte -.2 above Handlung -.3, below die .4.
+    given = quality(True, 0.1, -0.5, -0.9, 0.4, -0.2, -0.3)
+    assert value(RationaleAuc(field=0), given) == 0.5
+    assert value(RationaleAuc(field=0, evidence="against"), given) == 0.5
+    assert value(RationaleAuc(field=0, evidence="either"), given) == 0.5
+    marked = quality(True, 0.1, -0.5, -0.2, 0.4, -0.2, -0.1)
+    assert value(RationaleAuc(field=0), marked) == 0.0
+    assert value(RationaleAuc(field=0, evidence="against"), marked) == 1.0
+    assert value(RationaleAuc(field=1, evidence="either"), marked) == 0.5
+    assert value(RationaleAuc(evidence="against"), marked) == pytest.approx(7.5 / 8)  # both sides together
+
+
+def test_scores_without_sign_have_no_direction() -> None:
+    given = quality(False, 0.1, 0.5, 0.9, 0.4, 0.6, 0.3)
+    for evidence in ("for", "against", "either"):
+        assert value(RationaleAuc(field=1, evidence=evidence), given) == 1.0
+
+
+def test_a_number_is_no_gold_label() -> None:
+    (grade,) = RationaleAuc().measure(Evidence([quality(True, 1, 2, 3, 4, 5, 6)]))
+    assert not math.isnan(grade.value)
+    assert grade.parts == {}
+
+
+def test_evidence_is_checked() -> None:
+    with pytest.raises(ParameterError, match="evidence of rationale_auc must be 'for', 'against' or 'either'"):
+        RationaleAuc(evidence="beside")  # type: ignore[arg-type]
+
+
+# Images: a patch is in the rationale when it overlaps what was marked.
+
+
+def test_patches_against_marked_boxes() -> None:
+    image = Image(np.zeros((4, 4, 3), dtype=np.uint8))
+    boxes = (Box(0, 0, 2, 2), Box(2, 0, 4, 2), Box(0, 2, 2, 4), Box(2, 2, 4, 4))
+    units = Units(Example(image, rationale=(Box(0, 1, 2, 4),)), "patch", boxes)
+    given = Explanation("made", units, (0.4, 0.3, 0.2, 0.1), Target(1, "positive"), POSITIVE)
+    assert value(RationaleAuc(), given) == 0.75  # the first beats both others, the third one of them
+    assert value(RationaleF1(k=1), given) == pytest.approx(2 / 3)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from didact.models.batch import EncodedBatch
@@ -26,7 +25,10 @@ class LightHead(Head):
         return result
 
     def predictions(self, outputs: Tensor, batch: EncodedBatch) -> list[Prediction]:
-        return [Prediction(self.labels, tuple(row), tuple(torch.tensor(row).softmax(0))) for row in outputs.tolist()]
+        shares = outputs.softmax(-1).tolist()
+        return [
+            Prediction(self.labels, tuple(row), tuple(own)) for row, own in zip(outputs.tolist(), shares, strict=True)
+        ]
 
     def values(self, outputs: Tensor, targets: Sequence[Target], batch: EncodedBatch) -> Tensor:
         assert batch.places.tolist() == [list(range(len(code))) for code in batch.codes]

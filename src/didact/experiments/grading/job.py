@@ -40,7 +40,7 @@ from didact.store import keys
 from didact.store import records as record_store
 from didact.types import Explanation, Grade
 
-_BREAKABLE = frozenset({"model", "rationale", "corpus", "surrogate"})
+_BREAKABLE = frozenset({"model", "rationale", "corpus", "surrogate", "text", "classes"})
 
 
 @dataclass(frozen=True)

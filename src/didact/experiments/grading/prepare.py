@@ -15,7 +15,6 @@ from didact.experiments.grading.recipe import ALL, GradingRecipe
 from didact.metrics.base import METRICS
 from didact.models.load import load_model
 from didact.protocols import Explainer, Metric, Model
-from didact.types import MetricCard
 
 CONTROLS = ("random", "trivial")
 """Explainers that no table is without."""
@@ -92,7 +91,7 @@ def prepare(
     for label, explainer in chosen.items():
         check_needs(explainer.card, loaded)
         _check_rationales(label, explainer.card.needs_rationale, dataset)
-    metrics = _metrics(recipe, dataset, chosen)
+    metrics = _metrics(recipe, loaded, dataset, chosen)
     return GradingExperiment(recipe, loaded, dataset, chosen, metrics, _tuning(recipe, dataset, metrics))
 
 
@@ -104,10 +103,13 @@ def _explainers(recipe: GradingRecipe, model: Model, data: Dataset) -> dict[str,
     return {one.label: ATTRIBUTIONS.get(one.name).configured(**one.settings) for one in entries}
 
 
-def _metrics(recipe: GradingRecipe, data: Dataset, explainers: Mapping[str, Explainer]) -> dict[str, Metric]:
+def _metrics(
+    recipe: GradingRecipe, model: Model, data: Dataset, explainers: Mapping[str, Explainer]
+) -> dict[str, Metric]:
     entries = recipe.metrics
     if isinstance(entries, str):
-        names = [card.name for card in METRICS.cards() if _is_allowed(card, recipe, data, explainers)]
+        missing = _missing(recipe, model, data, explainers)
+        names = [card.name for card in METRICS.cards() if card.name != "break_even" and not card.needs & missing]
         entries = tuple(Entry(name, name) for name in names if entries == ALL or name in CHOSEN)
     metrics: dict[str, Metric] = {}
     for one in entries:
@@ -119,14 +121,16 @@ def _metrics(recipe: GradingRecipe, data: Dataset, explainers: Mapping[str, Expl
     return metrics
 
 
-def _is_allowed(card: MetricCard, recipe: GradingRecipe, data: Dataset, explainers: Mapping[str, Explainer]) -> bool:
-    """Whether a metric that nobody named has what it needs without further settings."""
-    lacks = {
+def _missing(recipe: GradingRecipe, model: Model, data: Dataset, explainers: Mapping[str, Explainer]) -> frozenset[str]:
+    """What a metric that nobody named may need and does not have without further settings."""
+    missing = {
         "rationale": not has_rationales(data),
         "repeats": len(recipe.seeds) < 2 or not any(_is_seeded(explainer) for explainer in explainers.values()),
         "surrogate": not recipe.surrogate,
+        "text": not all(example.is_textual for example in data.examples),
+        "classes": model.predict(data.examples[:1])[0].kind != "class",
     }
-    return card.name != "break_even" and not any(lacks.get(need, False) for need in card.needs)
+    return frozenset(need for need, is_missing in missing.items() if is_missing)
 
 
 def _tuning(recipe: GradingRecipe, data: Dataset, metrics: Mapping[str, Metric]) -> Plain:

@@ -219,6 +219,10 @@ def marked(example: Example) -> Hint:
 
 
 def _answered(question: Question) -> LabelledExample:
+    if not question.answers:
+        raise InputError(
+            f"the question {question.example.preview} has no answer, and students learn answers; leave it out"
+        )
     return LabelledExample(question.example, question.answers[0])
 
 

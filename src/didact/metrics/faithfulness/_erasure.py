@@ -15,7 +15,7 @@ from didact.errors import InputError, ParameterError
 from didact.metrics.base import BaseMetric
 from didact.ops.masking import Absence
 from didact.protocols import Evidence, Model
-from didact.types import Explanation, Floats, Keep, Scale
+from didact.types import Explanation, Floats, Keep, Scale, Span, Units
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -96,7 +96,7 @@ def score_variants(
     if busy:
         units = [explanations[i].units for i in busy]
         rows = [keep[i][changed[i]] for i in busy]
-        values = model.score(units, [targets[i] for i in busy], rows, settled(model, absence))
+        values = model.score(units, [targets[i] for i in busy], rows, settled(model, absence, units))
         for i, value in zip(busy, values, strict=True):
             outputs[i][changed[i]] = value
     return outputs
@@ -107,9 +107,11 @@ def whole(explanation: Explanation, scale: Scale = "probability") -> float:
     return explanation.prediction.value(dataclasses.replace(explanation.target, scale=scale))
 
 
-def settled(model: Model, absence: str) -> str:
-    """The operator itself, or the model's default in place of a mask token that it does not have."""
-    return model.default_absence if absence == "mask" else absence
+def settled(model: Model, absence: str, units: Sequence[Units] = ()) -> str:
+    """The operator itself; the model's default for a mask token, which it may not have, and for deleted patches."""
+    parts = (region for own in units for region in own.regions[:1])
+    deleted = absence == "delete" and not all(isinstance(region, Span) for region in parts)
+    return model.default_absence if absence == "mask" or deleted else absence
 
 
 def model_of(evidence: Evidence) -> Model:
@@ -117,16 +119,6 @@ def model_of(evidence: Evidence) -> Model:
     if evidence.model is None:
         raise InputError("the explained model is needed; give it as Evidence(..., model=...)")
     return evidence.model
-
-
-def need_classes(name: str, explanations: Sequence[Explanation]) -> None:
-    """Refuse regression, whose output is no probability."""
-    for explanation in explanations:
-        if explanation.prediction.is_regression:
-            raise InputError(
-                f"{name} is about probabilities of classes, and the model of {explanation.example.text!r:.60} is a "
-                "regression; use comprehensiveness, sufficiency, deletion_area or insertion_area"
-            )
 
 
 def check_percents(owner: BaseMetric) -> None:

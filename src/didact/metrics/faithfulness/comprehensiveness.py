@@ -37,7 +37,7 @@ class Comprehensiveness(Erasure):
     Args:
         percents: how much of the text is taken out.
         rounding: "ceil" takes out at least one unit; under "floor", AML's rule, the value is 0 where none is.
-        absence: how an absent unit is shown.
+        absence: how an absent unit is shown; "delete" means the model's default for images, which lose no pixels.
 
     Example:
         >>> from didact.protocols import Evidence

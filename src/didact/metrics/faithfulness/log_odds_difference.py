@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from didact.metrics.base import register
-from didact.metrics.faithfulness._erasure import Erasure, model_of, named, need_classes
+from didact.metrics.faithfulness._erasure import Erasure, model_of, named
 from didact.metrics.faithfulness._labels import score_all_labels
 from didact.protocols import Evidence
 from didact.settings import at_least
@@ -21,7 +21,7 @@ from didact.types import Explanation, Floats, Grade, MetricCard, Prediction
         summary="Fall of the log-odds when the top 30 % of units are masked.",
         reference="Situ et al. 2021 (L2E)",
         higher_is_better=True,
-        needs=frozenset({"model"}),
+        needs=frozenset({"model", "classes"}),
     )
 )
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,6 @@ class LogOddsDifference(Erasure):
 
     def grade(self, evidence: Evidence) -> list[Grade]:
         """One row per text, percent and label."""
-        need_classes(self.card.name, evidence.explanations)
         keep = [~self.selections(explanation) for explanation in evidence.explanations]
         scored = score_all_labels(model_of(evidence), evidence.explanations, keep, self.absence)
         grades = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from didact.metrics.base import register
-from didact.metrics.faithfulness._erasure import Erasure, model_of, named, need_classes, score_variants, whole
+from didact.metrics.faithfulness._erasure import Erasure, model_of, named, score_variants, whole
 from didact.protocols import Evidence
 from didact.types import Grade, MetricCard
 
@@ -17,7 +17,7 @@ from didact.types import Grade, MetricCard
         summary="Change of the log-probability when the top 20 % of units are masked (AML's LO).",
         reference="Shrikumar et al. 2017; Barkan et al. 2024 (AML)",
         higher_is_better=False,
-        needs=frozenset({"model"}),
+        needs=frozenset({"model", "classes"}),
     )
 )
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,6 @@ class LogProbabilityDrop(Erasure):
 
     def grade(self, evidence: Evidence) -> list[Grade]:
         """One row per text and percent."""
-        need_classes(self.card.name, evidence.explanations)
         keep = [~self.selections(explanation) for explanation in evidence.explanations]
         outputs = score_variants(model_of(evidence), evidence.explanations, keep, self.absence, "log_probability")
         grades = []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from didact.metrics.base import register
-from didact.metrics.faithfulness._erasure import Erasure, model_of, named, need_classes
+from didact.metrics.faithfulness._erasure import Erasure, model_of, named
 from didact.metrics.faithfulness._labels import score_all_labels
 from didact.protocols import Evidence
 from didact.types import Grade, MetricCard
@@ -22,7 +22,7 @@ from didact.types import Grade, MetricCard
         higher_is_better=True,
         low=0,
         high=1,
-        needs=frozenset({"model"}),
+        needs=frozenset({"model", "classes"}),
     )
 )
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,6 @@ class PredictionAgreement(Erasure):
 
     def grade(self, evidence: Evidence) -> list[Grade]:
         """One row per text, percent and label."""
-        need_classes(self.card.name, evidence.explanations)
         keep = [self.selections(explanation) for explanation in evidence.explanations]
         scored = score_all_labels(model_of(evidence), evidence.explanations, keep, self.absence)
         grades = []

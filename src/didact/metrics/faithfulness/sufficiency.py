@@ -38,7 +38,7 @@ class Sufficiency(Erasure):
         percents: how much of the text is left.
         rounding: "ceil" leaves at least one unit; under "floor", AML's rule, the value is 0, the best there is, where
             none is left.
-        absence: how an absent unit is shown.
+        absence: how an absent unit is shown; "delete" means the model's default for images, which lose no pixels.
 
     Example:
         >>> from didact.protocols import Evidence

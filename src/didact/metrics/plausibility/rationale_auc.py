@@ -25,8 +25,8 @@ class RationaleAuc(Plausibility):
     """Probability that a word of the rationale scores above another word, ties counting half.
 
     Signed scores count as they are: the rationale is evidence for the label, so a method that scores it negative is
-    wrong. Chance gives 0.5 whatever the size of the rationale, unlike ``rationale_average_precision``. The settings are
-    those of all comparisons with rationales.
+    wrong, unless ``evidence`` says otherwise. Chance gives 0.5 whatever the size of the rationale, unlike
+    ``rationale_average_precision``. The settings are those of all comparisons with rationales.
 
     Example:
         >>> from didact.metrics.plausibility.rationale_auc import RationaleAuc

@@ -22,7 +22,7 @@ from didact.types import Explanation, Grade, MetricCard
         reference="our own; after Alvarez-Melis and Jaakkola 2018 (like inputs, like explanations)",
         low=-1.0,
         high=1.0,
-        needs=frozenset({"model", "explainer"}),
+        needs=frozenset({"model", "explainer", "text"}),
     )
 )
 @dataclass(frozen=True, kw_only=True)

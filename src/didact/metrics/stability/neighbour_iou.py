@@ -28,7 +28,7 @@ Sets = Mapping[str, Mapping[str, float]]
         reference="Situ et al. 2021 (L2E), Eq. 1",
         low=0.0,
         high=1.0,
-        needs=frozenset({"corpus"}),
+        needs=frozenset({"corpus", "text"}),
     )
 )
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from didact.errors import CapabilityError, ParameterError
 from didact.models.batch import EncodedBatch
-from didact.protocols import TargetLike
+from didact.protocols import Reads, TargetLike
 from didact.registry import Registry
 from didact.types import AnswerKind, Example, Prediction, Scale, Target
 
@@ -37,6 +37,7 @@ class HeadCard:
         answers: the kind of answer that it predicts.
         architecture: what the names of the Transformers classes that it serves contain; "" where it serves none.
         auto_class: the Transformers class that loads such a network from a directory or the Hub.
+        further: other such classes and what loads them, where a head serves several kinds of input.
     """
 
     name: str
@@ -45,27 +46,42 @@ class HeadCard:
     answers: AnswerKind
     architecture: str = ""
     auto_class: str = ""
+    further: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def served(self) -> tuple[tuple[str, str], ...]:
+        """All architectures with the class that loads each."""
+        return ((self.architecture, self.auto_class), *self.further) if self.architecture else ()
+
+    def loader(self, architectures: Sequence[str]) -> tuple[str, str]:
+        """Which of the architectures served a network is of, and what loads it; the first where none is known."""
+        fitting = (pair for name in architectures for pair in self.served if pair[0] in name)
+        return next(fitting, self.served[0])
 
 
 class Head(ABC):
     """Turns what a network returns into predictions and into the explained number; holds no weights.
 
     The engine hands over outputs with rows first, in any further shape, and the batch that they were computed from: a
-    head whose outputs belong to positions finds there which position of which encoded example a column shows.
+    head whose outputs belong to positions, (rows, columns, ...), finds there which position of which encoded example a
+    column shows, and which place a user wants to know about.
 
     Attributes:
         labels: names of the outputs.
         scales: scales of the explained number, the default first.
+        reads: which position the outputs come from, for methods that follow attention to it; None where that is for
+            the network to show.
     """
 
     card: ClassVar[HeadCard]
     labels: tuple[str, ...]
     scales: tuple[Scale, ...]
+    reads: Reads | None = None
 
     @classmethod
     def serves(cls, architecture: str, config: PreTrainedConfig) -> bool:
         """Whether networks of this class and configuration return what the head expects."""
-        return bool(cls.card.architecture) and cls.card.architecture in architecture
+        return any(kind in architecture for kind, _ in cls.card.served)
 
     @classmethod
     def of(cls, config: PreTrainedConfig) -> Self:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         answers="class",
         architecture="ForSequenceClassification",
         auto_class="AutoModelForSequenceClassification",
+        further=(("ForImageClassification", "AutoModelForImageClassification"),),
     )
 )
 class ClassesHead(Head):
@@ -45,7 +46,7 @@ class ClassesHead(Head):
 
     @classmethod
     def serves(cls, architecture: str, config: PreTrainedConfig) -> bool:
-        """Classifiers of sequences that are no regressors."""
+        """Classifiers of texts and images that are no regressors."""
         return super().serves(architecture, config) and not is_regression(config)
 
     @classmethod

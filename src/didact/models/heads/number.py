@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         answers="number",
         architecture="ForSequenceClassification",
         auto_class="AutoModelForSequenceClassification",
+        further=(("ForImageClassification", "AutoModelForImageClassification"),),
     )
 )
 class NumberHead(Head):

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from didact.models.batch import Ints
 from didact.models.encoding import Encoding
+from didact.models.passes import WINDOWS
 from didact.models.readers.base import Columns, Masked
 from didact.models.special_tokens import SpecialTokens
 from didact.ops.masking import draws, replace, to_front
@@ -34,6 +35,8 @@ def token_rows(part: Masked[Encoding], special: SpecialTokens) -> Columns:
     block: Columns = {"input_ids": pad(ids, width, special.pad_id), "attention_mask": pad(seen, width, 0)}
     if code.types is not None:
         block["token_type_ids"] = pad(np.broadcast_to(code.types, present.shape), width, 0)
+    if code.windows is not None:
+        block[WINDOWS] = pad(np.broadcast_to(code.windows, present.shape), width, -1)
     return block
 
 
@@ -64,7 +67,10 @@ def _removed(part: Masked[Encoding], special: SpecialTokens) -> Columns:
     ids[empty, 0] = special.filler_id
     seen[empty, 0] = 1
     if part.operator.kind == "drop" and first is not None:
-        block["position_ids"] = moved(np.arange(len(code.ids)) + first, first)
+        block["position_ids"] = moved(code.steps + first, first)
     if code.types is not None:
         block["token_type_ids"] = moved(code.types, 0)
+    if code.windows is not None:
+        block[WINDOWS] = moved(code.windows, -1)
+        block[WINDOWS][empty, 0] = 0
     return block

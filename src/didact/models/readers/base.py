@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
@@ -42,6 +42,8 @@ class ReaderCard:
         summary: one sentence.
         fields: kinds of the fields that an example has, in order: "text" or "image".
         processor: the Transformers class that loads what turns fields into inputs.
+        architecture: what the names of the Transformers classes contain that need this reader; "" where any may.
+        main_input: the argument of the networks that it feeds by which Transformers knows them ("pixel_values").
     """
 
     name: str
@@ -49,6 +51,8 @@ class ReaderCard:
     summary: str
     fields: tuple[str, ...]
     processor: str = "AutoTokenizer"
+    architecture: str = ""
+    main_input: str = "input_ids"
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,6 @@ class Reader(ABC, Generic[E]):
         reads: which position the answer is read from, where the reader knows; else the network is tried.
         shares_prefix: whether variants begin alike and the network, a decoder, may compute that beginning once.
         writes: whether the network can answer requests in words.
-        instruction: what a prompt tells the network to do, as a paragraph of its own.
     """
 
     card: ClassVar[ReaderCard]
@@ -117,7 +120,6 @@ class Reader(ABC, Generic[E]):
     reads: Reads | None = None
     shares_prefix: bool = False
     writes: bool = False
-    instruction: str = ""
 
     @classmethod
     def serves(cls, network: nn.Module, processor: object) -> bool:
@@ -166,6 +168,16 @@ class Reader(ABC, Generic[E]):
     @abstractmethod
     def whole(self, codes: Sequence[E]) -> Inputs:
         """Inputs of a plain pass over whole examples, padded to the longest."""
+
+    def run(self, inputs: Inputs, forward: Callable[[Inputs], Tensor]) -> Tensor:
+        """Outputs for these inputs, a row for each of theirs, by ``forward``, which calls the network once.
+
+        A reader whose examples may need several passes overrides this and ``check_single_pass``.
+        """
+        return forward(inputs)
+
+    def check_single_pass(self, codes: Sequence[E]) -> None:
+        """Refuse what the network reads in several passes: attention and hidden layers are those of one pass."""
 
     @abstractmethod
     def absence(self, name: str) -> Absence:

@@ -25,7 +25,8 @@ class PairReader(TextReader):
         """Refuse single texts."""
         if example.text_pair is None:
             raise InputError(
-                f"{self.special.owner} explains pairs of texts, but a single text was given; give (text, text_pair)"
+                f"{self.special.owner} explains pairs of texts, but a single text was given; give (text, text_pair); "
+                "if it was trained on single texts, load it with inputs='text' (command line: --inputs text)"
             )
 
     def probe(self) -> Example:

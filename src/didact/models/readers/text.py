@@ -17,7 +17,7 @@ from didact.models.identity import tokenizer_identity
 from didact.models.readers._token_rows import pad, token_rows
 from didact.models.readers.base import READERS, Columns, Masked, Reader, ReaderCard, ReaderOptions
 from didact.models.special_tokens import SpecialTokens
-from didact.ops.masking import Absence
+from didact.ops.masking import KINDS, Absence
 from didact.types import Example, Level, Units
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 PAIR_LABELS = ("entail", "contradict", "duplicate", "paraphrase", "equivalent")
 """Parts of the names that labels have where a network was trained on pairs."""
+PAIR_NUMBERS = ("quality", "similarity")
+"""Names of the only output of a network that measures how well two texts go together."""
 
 
 @READERS.register(
@@ -33,13 +35,15 @@ PAIR_LABELS = ("entail", "contradict", "duplicate", "paraphrase", "equivalent")
 class TextReader(Reader[Encoding]):
     """Feeds token ids, or embeddings of them, with an attention mask; units are words or tokens.
 
+    Words of the level "whitespace" are what stands between blanks, as tokenised corpora count them.
+
     Args:
         network: a Transformers network, or one that takes the same inputs.
         tokenizer: its fast tokenizer.
         options: length limits.
     """
 
-    levels: tuple[Level, ...] = ("word", "token")
+    levels: tuple[Level, ...] = ("word", "token", "whitespace")
     tokenizer: PreTrainedTokenizerBase
 
     def __init__(
@@ -97,7 +101,7 @@ class TextReader(Reader[Encoding]):
 
     def absence(self, name: str) -> Absence:
         """Any operator that the vocabulary has a token for."""
-        operator = Absence.parse(name)
+        operator = Absence.parse(name, KINDS)
         self.special.check(operator)
         return operator
 
@@ -117,7 +121,7 @@ class TextReader(Reader[Encoding]):
             name = "pad"
         if name == "zero" or (name == "pad" and self.tokenizer.pad_token_id is None):
             return like.new_zeros(like.shape[-1])
-        operator = Absence("token", "pad") if name == "pad" else Absence.parse(name)
+        operator = Absence("token", "pad") if name == "pad" else Absence.parse(name, KINDS)
         index = torch.tensor(self.special.absent_id(operator), device=like.device)
         vector: Tensor = self._table(index).detach()
         return vector
@@ -154,8 +158,8 @@ def takes_segments(network: nn.Module) -> bool:
 def names_pairs(network: nn.Module) -> bool:
     """Whether label names such as "entailment" mean that the network compares two texts."""
     names = getattr(getattr(network, "config", None), "id2label", None) or {}
-    labels = " ".join(str(label).lower() for label in names.values())
-    return any(word in labels for word in PAIR_LABELS)
+    labels = [str(label).lower() for label in names.values()]
+    return any(word in label for label in labels for word in PAIR_LABELS) or labels in [[name] for name in PAIR_NUMBERS]
 
 
 def has_tokenizer(processor: object) -> bool:

@@ -28,7 +28,7 @@ _LINEAR = """
     unbind view view_as reshape reshape_as transpose permute contiguous clone expand expand_as unsqueeze squeeze flatten
     unflatten movedim swapaxes repeat repeat_interleave tile roll flip pad narrow select diagonal unfold as_strided
     index_select gather __getitem__ __setitem__ copy_ masked_fill where tril triu dropout to float double half bfloat16
-    type type_as embedding conv1d
+    type type_as embedding conv1d conv2d
 """
 
 
@@ -288,7 +288,7 @@ _HANDLERS: dict[str, Callable[..., object]] = {
     **dict.fromkeys(("__rdiv__", "__rtruediv__"), _reversed_quotient),
     **dict.fromkeys(("add", "__add__", "__radd__", "sub", "__sub__", "__rsub__"), _sum),
     **dict.fromkeys(("softmax", "log_softmax"), _softmax),
-    **dict.fromkeys(("linear", "addmm"), _linear),
+    **dict.fromkeys(("linear", "addmm", "conv2d"), _linear),
     "einsum": _einsum,
     "layer_norm": _layer_norm,
     "rms_norm": _rms_norm,

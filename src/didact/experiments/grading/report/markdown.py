@@ -10,7 +10,7 @@ from didact.experiments.grading.summary import Column
 from didact.experiments.report.formatting import number, p_value, settings, versions
 from didact.experiments.report.markdown import bullets, document, folded
 from didact.experiments.report.table import ReportTable, as_markdown
-from didact.render import facts
+from didact.render import answers, facts
 from didact.render.markup import markdown_text as text
 from didact.render.pieces import name
 
@@ -99,8 +99,8 @@ def _picks(findings: GradingFindings) -> list[str]:
             for each in pick.explanations
         ]
         first = pick.explanations[0]
-        gold = "" if first.example.label is None else f", gold label {first.example.label}"
-        predicted = f"predicted {first.prediction.label} ({facts.certainty(first)}{gold})"
+        gold = "" if first.example.label is None else f", gold label {answers.gold(first.example)}"
+        predicted = f"predicted {answers.predicted(first)} ({facts.certainty(first)}{gold})"
         source = name(" / ".join(first.example.texts), 300)
         table = as_markdown(ReportTable.of(("explainer", "words"), rows))
         parts.append(f"**{text(pick.why)}**: {text(predicted)}\n\n> {text(source)}\n\n{table}")

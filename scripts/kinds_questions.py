@@ -1,0 +1,140 @@
+"""Question answering: do explanations of answers point to the phrases that people linked between question and passage?
+
+    python scripts/kinds_questions.py --model DIR    # 200 questions; writes docs/results/kinds/questions.json
+    python scripts/kinds_questions.py --model DIR --questions 20 --methods gradient_norm --out runs/few.json
+
+QED (Lamm et al. 2021) links phrases of a question with the phrases of its passage that mean the same (referential
+equalities). Each method explains the log-probability of the model's own answer; the words of the passage are then
+ranked by their scores, and the words inside links are held against the others (area under the ROC curve; chance is
+0.5), once with the answer's own words among the others and once without them. The same is computed for questions that
+the model answers as people did. Intervals are bootstrap-t over questions, 95 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import platform
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import didact
+from didact.attribution.base import ATTRIBUTIONS
+from didact.data.questions import Question, load_questions
+from didact.metrics.plausibility.rationale_auc import RationaleAuc
+from didact.protocols import Evidence, Model
+from didact.provenance import versions
+from didact.stats.bootstrap import interval
+from didact.types import Explanation, Floats, Region, Span, Units, overlapping
+
+METHODS = (
+    "attention",
+    "attention_rollout",
+    "attention_x_gradient",
+    "gradient_norm",
+    "gradient_x_input",
+    "integrated_gradients",
+    "kernel_shap",
+    "lime",
+    "occlusion",
+    "shapley_sampling",
+    "random",
+)
+OUT = Path("docs/results/kinds/questions.json")
+
+
+def main() -> None:
+    """Explain, judge and write."""
+    options = _options()
+    questions = load_questions("qed", split=options.split, limit=options.questions, seed=options.seed, linked=True)
+    model = didact.load_model(options.model, device=options.device)
+    predictions = model.predict([question.example for question in questions])
+    right = np.array([_overlap(p.extract, q.answers) for p, q in zip(predictions, questions, strict=True)])
+    results = {
+        "command": "python scripts/kinds_questions.py --model DIR",
+        "model": {"name": Path(model.name).name, "fingerprint": model.fingerprint()},
+        "data": {"name": "qed", "split": options.split, "questions": len(questions), "seed": options.seed},
+        "answers": _answers(predictions, questions, right),
+        "machine": {"device": str(torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine())},
+        "versions": dict(versions()),
+        "methods": {},
+    }
+    for method in options.methods:
+        results["methods"][method] = _judged(method, model, questions, right)
+        print(method, json.dumps(results["methods"][method]), flush=True)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True, help="directory of a network for questions")
+    parser.add_argument("--methods", nargs="+", default=METHODS, choices=[card.name for card in ATTRIBUTIONS.cards()])
+    parser.add_argument("--questions", type=int, default=200)
+    parser.add_argument("--split", default="dev")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device")
+    parser.add_argument("--out", type=Path, default=OUT)
+    return parser.parse_args()
+
+
+def _judged(method: str, model: Model, questions: Sequence[Question], right: Floats) -> dict[str, object]:
+    """AUC of one method with intervals, and what it took."""
+    started = time.perf_counter()
+    explanations = didact.explain([question.example for question in questions], model, method, progress=False)
+    seconds = time.perf_counter() - started
+    whole = _auc(explanations)
+    others = _auc([_without_answer(explanation) for explanation in explanations])
+    return {
+        "auc": _summary(whole),
+        "auc_without_answer": _summary(others),
+        "auc_right": _summary(whole[right]),
+        "auc_wrong": _summary(whole[~right]),
+        "seconds": round(seconds, 1),
+        "forwards": sum(explanation.cost.forwards for explanation in explanations),
+    }
+
+
+def _auc(explanations: Sequence[Explanation]) -> Floats:
+    grades = RationaleAuc(field=1).measure(Evidence(explanations))
+    return np.array([grade.value for grade in grades])
+
+
+def _without_answer(explanation: Explanation) -> Explanation:
+    """The same without the units of the answer."""
+    answer: Sequence[Region] = [region for region in [explanation.prediction.extract] if isinstance(region, Span)]
+    units = explanation.units
+    kept = np.flatnonzero(~overlapping(units.regions, answer))
+    regions = tuple(units.regions[i] for i in kept)
+    return dataclasses.replace(
+        explanation,
+        units=Units(units.example, units.level, regions),
+        scores=tuple(explanation.scores[i] for i in kept),
+        errors=(),
+    )
+
+
+def _summary(values: Floats) -> dict[str, float | int]:
+    made = interval(values)
+    return {"mean": made.mean, "low": made.low, "high": made.high, "n": made.n, "undefined": made.dropped}
+
+
+def _overlap(answer: object, gold: Sequence[Span]) -> bool:
+    """Whether an answer shares a character with one that people gave."""
+    return isinstance(answer, Span) and bool(overlapping([answer], gold).any())
+
+
+def _answers(predictions: Sequence[object], questions: Sequence[Question], right: Floats) -> dict[str, float]:
+    spans = [prediction.extract for prediction in predictions]  # type: ignore[attr-defined]
+    exact = [span in question.answers for span, question in zip(spans, questions, strict=True)]
+    none = [span.start == span.end for span in spans]
+    return {"exact": float(np.mean(exact)), "overlapping": float(right.mean()), "no_answer": float(np.mean(none))}
+
+
+if __name__ == "__main__":
+    main()

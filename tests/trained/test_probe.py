@@ -1,0 +1,81 @@
+"""A probe learns patches of images as it learns words."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from didact.attribution.base import ATTRIBUTIONS
+from didact.errors import CapabilityError, InputError, ParameterError
+from didact.models.load import load_model
+from didact.protocols import Model
+from didact.stats.correlation import spearman
+from didact.testing.tiny import keyword_predict, tiny_image_model, tiny_model
+from didact.trained.explainer import LearnedExplainer
+from didact.trained.shapes.probe import Probe, ProbeConfig
+from didact.trained.train import train
+from didact.types import Example, Image
+
+
+def bright(number: int) -> Example:
+    """Grey noise with some bright patches."""
+    rng = np.random.default_rng(number)
+    pixels = rng.integers(40, 80, (4, 4, 1)) + 150 * (rng.random((4, 4, 1)) < 0.3)
+    return Example(Image(pixels.repeat(4, 0).repeat(4, 1).repeat(3, 2).astype(np.uint8)))
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return load_model(tiny_image_model())
+
+
+@pytest.fixture(scope="module")
+def learned(model: Model) -> LearnedExplainer:
+    explained = ATTRIBUTIONS.get("occlusion")().explain(model, [bright(number) for number in range(150)])
+    return train("probe", model, explained, epochs=30, width=32, learning_rate=1e-2)
+
+
+def test_it_follows_its_reference_on_new_images(learned: LearnedExplainer, model: Model) -> None:
+    examples = [bright(number) for number in range(200, 230)]
+    wanted = ATTRIBUTIONS.get("occlusion")().explain(model, examples)
+    made = learned.explain(model, examples)
+    assert np.mean([spearman(a.array, b.array) for a, b in zip(made, wanted, strict=True)]) > 0.4
+    assert made[0].units.level == "patch"
+    assert made[0].cost.forwards == 2
+
+
+def test_it_is_saved_and_loaded(learned: LearnedExplainer, model: Model, tmp_path: Path) -> None:
+    learned.save_pretrained(tmp_path)
+    again = LearnedExplainer.from_pretrained(tmp_path, model=model, device="cpu")
+    example = bright(300)
+    assert again.explain(model, [example])[0].scores == learned.explain(model, [example])[0].scores
+
+
+def test_what_it_cannot_read_is_refused(model: Model) -> None:
+    with pytest.raises(CapabilityError, match="probe needs a model that is hidden"):
+        train("probe", load_model(keyword_predict, labels=("negative", "positive")), ["good", "bad"])
+    probe = Probe(ProbeConfig(size=4, labels=2))
+    with pytest.raises(InputError, match="give the model"):
+        probe.read(None, [], [], [])
+    with pytest.raises(ParameterError, match="at least one layer"):
+        ProbeConfig(size=4, labels=2, layers=())
+    with pytest.raises(ParameterError, match="width of at least 1"):
+        ProbeConfig(size=4, labels=2, width=0)
+
+
+def test_a_scorer_of_words_refuses_images(model: Model) -> None:
+    explained = ATTRIBUTIONS.get("occlusion")().explain(model, [bright(number) for number in range(20)])
+    with pytest.raises(CapabilityError, match="reads no text"):
+        train("l2e", model, explained, epochs=1)
+
+
+def test_words_are_read_as_the_mean_of_their_tokens() -> None:
+    model = load_model(tiny_model("bert"))
+    example = Example("an unforgettable evening")
+    (units,) = model.units([example])
+    probe = Probe.build(model, [units], 1, {"layers": (-1,), "seed": 0})
+    (item,) = probe.read(model, [units], [0], model.predict([example]))
+    (states,) = model.states([example])  # type: ignore[attr-defined]
+    longest = max(range(len(units)), key=lambda number: len(units.positions[number]))
+    wanted = states[0, list(units.positions[longest])].mean(0)
+    np.testing.assert_allclose(item["states"][longest], wanted, atol=1e-6)
