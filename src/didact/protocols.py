@@ -226,13 +226,8 @@ class Layered(Model, Protocol):
 class Generative(Model, Protocol):
     """A model that writes text."""
 
-    @property
-    def instruction(self) -> str:
-        """What its prompt tells it to do, as a paragraph of its own; empty where it has none."""
-        ...
-
     def generate(self, requests: Sequence[str], length: int) -> list[str]:
-        """Its answers to requests, each of at most so many tokens; always the likeliest next token."""
+        """Its answers to requests behind its prompt's instruction, each of at most so many tokens, the likeliest."""
         ...
 
 

@@ -11,7 +11,7 @@ import pytest
 from didact.cli import COMMANDS, main
 from didact.render.html import read_page
 from didact.render.jsonio import load
-from didact.testing.tiny import tiny_model
+from didact.testing.tiny import tiny_language_model, tiny_model
 
 TEXT = "A truly wonderful film."
 
@@ -192,3 +192,20 @@ def test_the_module_runs_as_a_program() -> None:
     )
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
+
+
+def test_a_prompted_language_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    network, tokenizer = tiny_language_model("llama")
+    network.save_pretrained(tmp_path / "llm")
+    tokenizer.save_pretrained(tmp_path / "llm")
+    file = tmp_path / "prompt.toml"
+    file.write_text('template = "Review: {text}\\nIt is"\nlabels = ["good", "dull"]\n')
+    given = ("explain", "a warm film", "--model", str(tmp_path / "llm"), "--method", "occlusion", "--format", "json")
+    assert run(*given, "--prompt", str(file)) == 0
+    (explained,) = load(capsys.readouterr().out)
+    assert explained.prediction.labels == ("good", "dull")
+    assert run(*given) == 2
+    assert "is a language model; give the prompt" in capsys.readouterr().err
+    file.write_text('template = "Review: {text} {text}\\nIt is"\nlabels = ["good", "dull"]\n')
+    assert run(*given, "--prompt", str(file)) == 2
+    assert capsys.readouterr().err.count("\n") == 1

@@ -13,7 +13,7 @@ from didact.protocols import GENERATIVE, Generative
 from didact.types import Card, Cost, Floats, Region, Span, Target, Units, overlapping
 
 REQUEST = (
-    "{instruction}Text: {text}\nLabel: {label}\n\nWhich words of the text led to this label? List words of the text, "
+    "Text: {text}\nLabel: {label}\n\nWhich words of the text led to this label? List words of the text, "
     "the most important first, separated by commas. Write nothing else."
 )
 
@@ -35,8 +35,8 @@ class SelfRanking(Attribution):
 
     The model is given its task, the text and the explained label, and is asked for a list of words. The r-th word of
     the list that is a word of the text gets (n - r) / n, with n units and r from 0; units that are not listed get 0.
-    What is not in the text is left out and counted (``details["invented"]``); a word listed again means its next
-    occurrence. Decoding is greedy, so that the answer is the same each time.
+    What is not in the text is left out and counted (``details["invented"]``); a word that is listed again means its
+    next occurrence. Decoding is greedy, so that the answer is the same each time.
 
     Args:
         length: most tokens of the answer.
@@ -56,7 +56,7 @@ class SelfRanking(Attribution):
     def attribute(self, model: Generative, units: Sequence[Units], targets: Sequence[Target]) -> list[Outcome]:
         """Have the lists written, all in one call, and look the words up in the texts."""
         requests = [
-            REQUEST.format(instruction=model.instruction, text=unit.example.text, label=target.label)
+            REQUEST.format(text=unit.example.text, label=target.label)
             for unit, target in zip(units, targets, strict=True)
         ]
         answers = model.generate(requests, self.length)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from didact.errors import CapabilityError
 from didact.models.attention import goes_through_interface, observed
 from didact.models.batch import Inputs
-from didact.protocols import AttentionKind
+from didact.protocols import AttentionKind, AttentionRows, Reads
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -58,3 +58,20 @@ def maps_times_gradient(
     outputs, values = value(result)
     gradients = torch.autograd.grad(values.sum(), maps)
     return outputs.detach(), [seen.detach() * gradient for seen, gradient in zip(maps, gradients, strict=True)]
+
+
+def query_rows(seen: Tensor, rows: AttentionRows, reads: Reads, size: int) -> Tensor:
+    """Reduce one example's (1, heads, queries, keys) over queries.
+
+    Args:
+        seen: a layer's map; what the head has the network read besides the example stands behind it and is left out.
+        rows: which queries are wanted.
+        reads: which position the classifier reads.
+        size: positions of the example.
+    """
+    matrix = seen[0, :, :size, :size].float()
+    if rows == "all":
+        return matrix
+    if rows == "mean" or reads == "mean":
+        return matrix.mean(1)
+    return matrix[:, -1 if reads == "last" else 0]

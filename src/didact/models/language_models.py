@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import sys
 from pathlib import Path
@@ -20,7 +22,8 @@ ADAPTER = "adapter_config.json"
 def read_gguf(path: Path, device: torch.device) -> Loaded:
     """Network, in float32, and tokenizer of a GGUF file; quantised weights become the numbers that they stand for."""
     place, options = str(path.parent), {"gguf_file": path.name}
-    with reading(repr(str(path)), "(GGUF files are read with the package gguf: pip install 'didact[llm]')"):
+    needs = "(GGUF files are read with the package gguf: pip install 'didact[llm]')"
+    with reading(repr(str(path)), needs), contextlib.redirect_stderr(io.StringIO()):  # a bar of its own
         tokenizer = pretrained("AutoTokenizer", place, **options)
         network, report = pretrained(
             "AutoModelForCausalLM", place, **options, dtype=torch.float32, output_loading_info=True

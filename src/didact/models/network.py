@@ -15,7 +15,7 @@ from didact.code_identity import digest_of, foreign_code
 from didact.errors import CapabilityError, ParameterError
 from didact.meter import count
 from didact.models import precision
-from didact.models.attention_gradients import attention_maps, maps_times_gradient
+from didact.models.attention_gradients import attention_maps, maps_times_gradient, query_rows
 from didact.models.batch import Encoded, EncodedBatch, Inputs, Ints
 from didact.models.capabilities import need
 from didact.models.eval_mode import evaluating, frozen, several_rows
@@ -313,7 +313,7 @@ class NetworkModel:
         with evaluating(self.network), torch.inference_mode():
             for code in self._encode(units, single_pass=True):
                 batch = EncodedBatch(self.reader.whole([code]), [code])
-                keep = partial(self._rows, rows=rows, size=len(code))
+                keep = partial(query_rows, rows=rows, reads=self.reads, size=len(code))
                 result, layers = attention_maps(self.network, self.head.feeding(self.network, batch), keep, kind)
                 seen.append((self._prediction(self.head.answers(result, batch), batch), torch.stack(layers)))
         count(forwards=len(units), evaluated=len(units))
@@ -337,15 +337,10 @@ class NetworkModel:
                     return outputs, self.head.values(outputs, [target], batch)
 
                 outputs, layers = maps_times_gradient(self.network, self.head.feeding(self.network, batch), value)
-                maps = torch.stack([self._rows(layer, rows, len(code)) for layer in layers])
+                maps = torch.stack([query_rows(layer, rows, self.reads, len(code)) for layer in layers])
                 seen.append((self._prediction(outputs, batch), maps))
         count(forwards=len(units), backwards=len(units), evaluated=len(units))
         return seen
-
-    @property
-    def instruction(self) -> str:
-        """What a prompt tells the network to do."""
-        return self.reader.instruction
 
     def generate(self, requests: Sequence[str], length: int) -> list[str]:
         """Answers of a network that writes text."""
@@ -357,10 +352,9 @@ class NetworkModel:
     @property
     def reads(self) -> Reads:
         """Which position the classifier reads."""
-        if self.head.reads is not None:
-            return self.head.reads
-        if self.reader.reads is not None:
-            return self.reader.reads
+        known = self.head.reads or self.reader.reads
+        if known is not None:
+            return known
         config = getattr(self.network, "config", None)
         if getattr(config, "classifier_pooling", "cls") == "mean" or getattr(config, "use_mean_pooling", False):
             return "mean"
@@ -391,15 +385,6 @@ class NetworkModel:
 
     def _prediction(self, outputs: Tensor, batch: EncodedBatch) -> Prediction:
         return self.head.predictions(outputs.float().cpu(), batch)[0]
-
-    def _rows(self, seen: Tensor, rows: AttentionRows, size: int) -> Tensor:
-        """Reduce one example's (1, heads, queries, keys) over queries; what the head reads besides comes behind it."""
-        matrix = seen[0, :, :size, :size].float()
-        if rows == "all":
-            return matrix
-        if rows == "mean" or self.reads == "mean":
-            return matrix.mean(1)
-        return matrix[:, -1 if self.reads == "last" else 0]
 
     def _absence(self, name: str | None) -> Absence:
         operator = self.reader.absence(name or self.default_absence)

@@ -182,13 +182,12 @@ def prediction_is_plain(explainer: Explainer, model: Model) -> None:
 
 def _plain_shares(model: NetworkModel, example: Example) -> list[float]:
     """Probabilities of the labels from the network itself; of a language model each label's words written out."""
-    reader = model.reader
+    reader, likelihoods = model.reader, []
     with torch.inference_mode():
         if not isinstance(reader, PromptReader):
-            shares: list[float] = model.network(**_encoded(model, example)).logits[0].softmax(-1).tolist()
-            return shares
+            logits: torch.Tensor = model.network(**_encoded(model, example)).logits[0]
+            return logits.softmax(-1).tolist()
         ids = model.tokenizer(reader.written.before + example.text + reader.written.after)["input_ids"]
-        likelihoods = []
         for word in reader.continuations(reader.prompt.words):
             log_p = model.network(torch.tensor([[*ids, *word]])).logits[0, len(ids) - 1 : -1].log_softmax(-1)
             likelihoods.append(float(log_p[range(len(word)), word].sum()))
@@ -327,7 +326,7 @@ class _Narrow:
         "attentive": frozenset({"attention", "attention_times_gradient", "reads"}),
         "hidden": frozenset({"hidden_gradients", "states"}),
         "layered": frozenset({"trace"}),
-        "generative": frozenset({"instruction", "generate"}),
+        "generative": frozenset({"generate"}),
     }
 
     def __init__(self, model: Model, needs: frozenset[str]) -> None:

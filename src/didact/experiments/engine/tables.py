@@ -27,6 +27,7 @@ class ModelTable:
     max_length: Count | None = None
     max_truncated: Share = 0.5
     batch_tokens: Count | None = None
+    prompt: str | None = None
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,6 @@ class Reader(ABC, Generic[E]):
         reads: which position the answer is read from, where the reader knows; else the network is tried.
         shares_prefix: whether variants begin alike and the network, a decoder, may compute that beginning once.
         writes: whether the network can answer requests in words.
-        instruction: what a prompt tells the network to do, as a paragraph of its own.
     """
 
     card: ClassVar[ReaderCard]
@@ -121,7 +120,6 @@ class Reader(ABC, Generic[E]):
     reads: Reads | None = None
     shares_prefix: bool = False
     writes: bool = False
-    instruction: str = ""
 
     @classmethod
     def serves(cls, network: nn.Module, processor: object) -> bool:

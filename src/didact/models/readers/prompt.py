@@ -60,7 +60,6 @@ class PromptReader(TextReader):
         self.default_absence = prompt.absence or ("delete" if tokenizer.unk_token_id is None else "token:unk")
         self.absence(self.default_absence)
         self.writes = bool(network.can_generate())
-        self.instruction = prompt.instruction and prompt.instruction + "\n\n"
 
     @classmethod
     def serves(cls, network: nn.Module, processor: object) -> bool:
@@ -97,6 +96,7 @@ class PromptReader(TextReader):
         from transformers import GenerationConfig
 
         chat = self.prompt.chat
+        request = "\n\n".join(part for part in (self.prompt.instruction, request) if part)
         text = chat_text(self.tokenizer, [{"role": "user", "content": request}]) if chat else f"{request}\n\nWords:"
         row = self.tokenizer(text, return_tensors="pt", add_special_tokens=not chat).to(self.device)
         settings = GenerationConfig(
