@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,12 +87,15 @@ def _explain_kinds(options: argparse.Namespace) -> Path:
     from didact.models.encoders import embedded_path
 
     prompt = embedded_path("reviews") / "prompt.toml"
-    kinds = {
-        "shapes": (load_model("default:shapes"), planted.shapes),
+    kinds: dict[str, tuple[Model, Callable[..., list[Example]]]] = {
         "questions": (load_model("default:questions"), planted.questions),
         "quality": (load_model("default:quality"), planted.translations),
         "reviews": (load_model("default:reviews", prompt=prompt), corpus.generate),
     }
+    if find_spec("PIL") is not None:
+        kinds = {"shapes": (load_model("default:shapes"), planted.shapes)} | kinds
+    else:
+        printing.line("Pictures are left out: they need Pillow (pip install 'didact[images]').")
     printing.line(f"Explaining {options.kinds} examples each of {', '.join(kinds)} with tiny models.")
     made = {
         kind: [row for example in generate(options.kinds, seed=options.seed) for row in compare(example, model, QUICK)]
