@@ -1,6 +1,6 @@
 """Images as patches of a vision transformer: curves of many methods beside random ones, and other libraries' scores.
 
-    python scripts/kinds_patches.py curves --images 500 --train 2000      # best on a GPU
+    python scripts/kinds_patches.py curves --images 300 --train 1000      # best on a GPU
     python scripts/kinds_patches.py agreement --images 6                  # needs captum and shap
     python scripts/kinds_patches.py page                                  # the page from both files
 
@@ -17,7 +17,7 @@ import importlib
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -73,8 +73,8 @@ def main() -> None:
     parser.add_argument("part", choices=("curves", "agreement", "page"))
     parser.add_argument("--model", default=SHARED / "weights" / "vit-cifar10", help="directory of the network")
     parser.add_argument("--data", default="cifar10", help="preset or folder of images")
-    parser.add_argument("--images", type=int, default=500)
-    parser.add_argument("--train", type=int, default=2000, help="images that the probe learns from; 0 for no probe")
+    parser.add_argument("--images", type=int, default=300)
+    parser.add_argument("--train", type=int, default=1000, help="images that the probe learns from; 0 for no probe")
     parser.add_argument("--device")
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
@@ -84,17 +84,17 @@ def main() -> None:
         return
     model = cast("NetworkModel", load_model(options.model, device=options.device))
     examples = list(load_data(options.data, split="test", limit=options.images))
-    made = curves(model, examples, options) if options.part == "curves" else agreement(model, examples)
-    made |= {"versions": versions(), "device": str(model.reader.device), "images": len(examples)}
+    facts = {"versions": versions(), "device": str(model.reader.device), "images": len(examples)}
     name = "patches.json" if options.part == "curves" else "patches_agreement.json"
-    (options.out / name).write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+    for made in curves(model, examples, options) if options.part == "curves" else agreement(model, examples):
+        (options.out / name).write_text(json.dumps(made | facts, indent=1) + "\n", encoding="utf-8")
 
 
 # Deletion and insertion.
 
 
-def curves(model: NetworkModel, examples: Sequence[Example], options: argparse.Namespace) -> dict[str, Any]:
-    """Areas of every method per image."""
+def curves(model: NetworkModel, examples: Sequence[Example], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Areas of every method per image, after each method."""
     right = [own.label == example.label for own, example in zip(model.predict(examples), examples, strict=True)]
     explainers = {name: ATTRIBUTIONS.get(name).configured(**own) for name, own in METHODS.items()}
     made: dict[str, Any] = {"accuracy": float(np.mean(right)), "settings": METHODS, "values": {}, "seconds": {}}
@@ -106,7 +106,7 @@ def curves(model: NetworkModel, examples: Sequence[Example], options: argparse.N
         made["seconds"][name] = round(time.perf_counter() - start, 2)
         made["values"][name] = areas(model, explanations)
         print(f"{name:24s} {made['seconds'][name]:8.1f} s", flush=True)
-    return made
+        yield made
 
 
 def learned(model: NetworkModel, options: argparse.Namespace) -> tuple[Explainer, dict[str, object]]:
@@ -245,8 +245,9 @@ PAIRS: Mapping[str, tuple[str, Mapping[str, object], Callable[[OtherLibraries], 
 """Another library's explainer -> our method, its settings, and theirs."""
 
 
-def agreement(model: NetworkModel, examples: Sequence[Example]) -> dict[str, Any]:
+def agreement(model: NetworkModel, examples: Sequence[Example]) -> Iterator[dict[str, Any]]:
     """Rank correlation and largest difference per image; for methods that sample, also of two seeds of ours."""
+    libraries = {name: version(name) for name in ("captum", "shap")}
     values: dict[str, Any] = {name: {"method": PAIRS[name][0], "spearman": [], "difference": []} for name in PAIRS}
     for number, example in enumerate(examples):
         others = OtherLibraries(model, example)
@@ -258,17 +259,21 @@ def agreement(model: NetworkModel, examples: Sequence[Example]) -> dict[str, Any
             if ATTRIBUTIONS.card(method).seeded:
                 values[name].setdefault("two seeds", []).append(round(spearman(mine, ours(seed=1)), 4))
         print(f"image {number + 1} of {len(examples)}", flush=True)
-    return {"values": values, "libraries": {name: version(name) for name in ("captum", "shap")}}
+        yield {"values": values, "libraries": libraries}
 
 
 # The page.
 
 
 def page(folder: Path) -> str:
-    """Both tables in Markdown."""
-    measured = json.loads((folder / "patches.json").read_text(encoding="utf-8"))
-    compared = json.loads((folder / "patches_agreement.json").read_text(encoding="utf-8"))
-    return "\n".join([*_curve_lines(measured), "", *_agreement_lines(compared), ""])
+    """The tables of what was measured, in Markdown."""
+    parts = (("patches.json", _curve_lines), ("patches_agreement.json", _agreement_lines))
+    made = [
+        write(json.loads((folder / name).read_text(encoding="utf-8")))
+        for name, write in parts
+        if (folder / name).is_file()
+    ]
+    return "\n\n".join(["# Patches of a vision transformer", *("\n".join(lines) for lines in made)]) + "\n"
 
 
 def _curve_lines(made: Mapping[str, Any]) -> list[str]:
@@ -278,8 +283,6 @@ def _curve_lines(made: Mapping[str, Any]) -> list[str]:
     rows = [np.array(values[name][column]) - np.array(values[CHANCE][column]) for name in names for column in columns]
     better = dict(zip([(n, c) for n in names for c in columns], mean_tests(np.stack(rows)).significant, strict=True))
     lines = [
-        "## Patches of a vision transformer",
-        "",
         f"ViT of {made['accuracy']:.1%} accuracy on the {made['images']} test images of CIFAR-10 that are explained; "
         f"64 patches each; {made['device']}, `python scripts/kinds_patches.py curves --images {made['images']} --train "
         f"{made.get('probe', {}).get('images', 0)}`. Area under the probability of the predicted class while patches "

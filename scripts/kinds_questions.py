@@ -19,7 +19,7 @@ import platform
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -61,7 +61,7 @@ def main() -> None:
     predictions = model.predict([question.example for question in questions])
     right = np.array([_overlap(p.extract, q.answers) for p, q in zip(predictions, questions, strict=True)])
     results = {
-        "command": "python scripts/kinds_questions.py --model DIR",
+        "command": f"python scripts/kinds_questions.py --model DIR --questions {len(questions)} --seed {options.seed}",
         "model": {"name": Path(model.name).name, "fingerprint": model.fingerprint()},
         "data": {"name": "qed", "split": options.split, "questions": len(questions), "seed": options.seed},
         "answers": _answers(predictions, questions, right),
@@ -81,12 +81,12 @@ def _page(results: Mapping[str, Any]) -> str:
     """The figures as a page."""
     data, answers = results["data"], results["answers"]
     rows = sorted(results["methods"].items(), key=lambda item: -item[1]["auc"]["mean"])
-    kinds = ("auc", "auc_without_answer", "auc_right", "auc_wrong")
+    kinds = ("auc", "auc_magnitude", "auc_without_answer", "auc_right", "auc_wrong")
     table = [
         "| " + " | ".join([name, *(_cell(row[kind]) for kind in kinds), f"{row['seconds']:,.1f}"]) + " |"
         for name, row in rows
     ]
-    above = [name for name, row in rows if row["auc"]["low"] > CHANCE]
+    above, large = ([name for name, row in rows if row[kind]["low"] > CHANCE] for kind in kinds[:2])
     return _PAGE.format(
         command=results["command"],
         model=results["model"]["name"],
@@ -97,10 +97,15 @@ def _page(results: Mapping[str, Any]) -> str:
         overlapping=100 * answers["overlapping"],
         none=100 * answers["no_answer"],
         device=results["machine"]["device"],
-        above=f"{len(above)} of {len(rows)} methods: {', '.join(above)}" if above else "no method",
+        above=_named(above, len(rows)),
+        large=_named(large, len(rows)),
         table="\n".join(table),
         undefined=max(row["auc"]["undefined"] for _, row in rows),
     )
+
+
+def _named(names: Sequence[str], of: int) -> str:
+    return f"{len(names)} of {of} methods: {', '.join(names)}" if names else "no method"
 
 
 def _cell(summary: Mapping[str, float]) -> str:
@@ -122,10 +127,10 @@ model's own answer. The words of the passage inside referential equalities are h
 under the ROC curve, the mean over questions with its 95 % interval (bootstrap-t). **Chance is 0.5**; `random` shows
 it. Signed scores count as they are.
 
-Above chance, with an interval that excludes it: {above}.
+Above chance, with an interval that excludes it: {above}. By the size of the scores, whatever their sign: {large}.
 
-| method | AUC | without the answer's words | answers that overlap people's | other answers | seconds |
-|---|---|---|---|---|---|
+| method | AUC | AUC of sizes | without the answer's words | answers that overlap people's | other answers | seconds |
+|---|---|---|---|---|---|---|
 {table}
 
 Left out: questions without links (QED has none for answers that need several sentences), and {undefined} of the
@@ -153,7 +158,9 @@ def _judged(method: str, model: Model, questions: Sequence[Question], right: Flo
     whole = _auc(explanations)
     others = _auc([_without_answer(explanation) for explanation in explanations])
     return {
+        "signed": explanations[0].signed,
         "auc": _summary(whole),
+        "auc_magnitude": _summary(_auc(explanations, "either")),
         "auc_without_answer": _summary(others),
         "auc_right": _summary(whole[right]),
         "auc_wrong": _summary(whole[~right]),
@@ -162,8 +169,8 @@ def _judged(method: str, model: Model, questions: Sequence[Question], right: Flo
     }
 
 
-def _auc(explanations: Sequence[Explanation]) -> Floats:
-    grades = RationaleAuc(field=1).measure(Evidence(explanations))
+def _auc(explanations: Sequence[Explanation], evidence: Literal["for", "either"] = "for") -> Floats:
+    grades = RationaleAuc(field=1, evidence=evidence).measure(Evidence(explanations))
     return np.array([grade.value for grade in grades])
 
 

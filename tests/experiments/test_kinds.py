@@ -9,7 +9,7 @@ import pytest
 
 import didact
 from didact.cli import main
-from didact.errors import InputError
+from didact.errors import CapabilityError, InputError
 from didact.models.heads.base import HEADS
 from didact.models.network import NetworkModel
 from didact.models.readers.base import READERS
@@ -130,6 +130,8 @@ def test_what_images_do_not_have_is_named(images: tuple[NetworkModel, list[Examp
         didact.evaluate(examples, model, ["random"], ["neighbour_iou"], out=tmp_path / "metric")
     with pytest.raises(InputError, match="deep_shap takes text and pair inputs, and an image was given"):
         didact.evaluate(examples, model, ["deep_shap"], ["deletion_area"], out=tmp_path / "method")
+    with pytest.raises(CapabilityError, match="the scorer reads words or tokens, and an image of 12 x 12 pixels"):
+        didact.train("l2e", examples * 3, model, "occlusion", progress=False)
     with pytest.raises(InputError, match="students read texts and pairs of texts"):
         didact.simulate(examples, model, ["occlusion"], ["ridge"], sizes=[4], out=tmp_path / "students")
 

@@ -65,7 +65,7 @@ def _mask(tags: object, words: int) -> list[int]:
     listed = tags.split() if isinstance(tags, str) else tags
     if not _is_list(listed):
         raise FormatError(f"must be a list of tags, OK or BAD, one per word between blanks; got {shown(tags)}")
-    wrong = [tag for tag in listed if tag not in MARKS]
+    wrong = [tag for tag in listed if not isinstance(tag, str) or tag not in MARKS]
     if wrong:
         raise FormatError(f"a tag is OK or BAD, got {shown(wrong[0])}")
     if len(listed) != words:
