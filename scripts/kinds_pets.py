@@ -63,7 +63,7 @@ def main() -> None:
     predictions = model.predict(examples)
     right = [example for example, made in zip(examples, predictions, strict=True) if made.label == example.label]
     results: dict[str, Any] = {
-        "command": f"python scripts/kinds_pets.py --model DIR --images {options.images}",
+        "command": _command(options),
         "model": {"name": Path(model.name).name, "fingerprint": model.fingerprint()},
         "data": {"name": "oxford_pets", "split": "test", "images": len(examples), "seed": options.seed},
         "right": {"images": len(right), "accuracy": len(right) / len(examples)},
@@ -137,6 +137,16 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--page", type=Path, help="also write a page of overlays")
     parser.add_argument("--shown", type=int, default=6, help="images on the page")
     return parser.parse_args()
+
+
+def _command(options: argparse.Namespace) -> str:
+    """What gives the same figures again."""
+    chosen = [
+        f"--{name} {' '.join(getattr(options, name))}"
+        for name, usual in (("methods", METHODS), ("superpixel", SUPERPIXEL))
+        if tuple(getattr(options, name)) != usual
+    ]
+    return " ".join([f"python scripts/kinds_pets.py --model DIR --images {options.images}", *chosen])
 
 
 def _judged(model: Model, method: str, examples: Sequence[Example], centre: dict[str, Floats]) -> dict[str, Any]:
