@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from didact.api import (
         Explanations,
+        Prompt,
         Skipped,
         compare,
         estimate,
@@ -51,6 +52,7 @@ _HOME = {
     "Image": "types",
     "Mask": "types",
     "Prediction": "types",
+    "Prompt": "api",
     "Span": "types",
     "Target": "types",
 }
@@ -65,6 +67,7 @@ __all__ = [
     "Image",
     "Mask",
     "Prediction",
+    "Prompt",
     "Skipped",
     "Span",
     "Target",

@@ -32,6 +32,7 @@ DIFFERENTIABLE = "differentiable"
 ATTENTIVE = "attentive"
 LAYERED = "layered"
 HIDDEN = "hidden"
+GENERATIVE = "generative"
 
 ExampleLike = FieldLike | tuple[FieldLike, ...] | Example
 """What a user may pass as one thing to explain."""
@@ -218,6 +219,20 @@ class Layered(Model, Protocol):
 
     def trace(self, units: Units) -> tuple[Prediction, Any]:
         """All that the layers computed for one example, a ``didact.models.layers.Trace``, and the prediction there."""
+        ...
+
+
+@runtime_checkable
+class Generative(Model, Protocol):
+    """A model that writes text."""
+
+    @property
+    def instruction(self) -> str:
+        """What its prompt tells it to do, as a paragraph of its own; empty where it has none."""
+        ...
+
+    def generate(self, requests: Sequence[str], length: int) -> list[str]:
+        """Its answers to requests, each of at most so many tokens; always the likeliest next token."""
         ...
 
 

@@ -597,7 +597,7 @@ class Card:
 
     Attributes:
         name: registered name; also its file, its CLI name and its test id.
-        family: gradient, relevance, decomposition, attention, perturbation or control.
+        family: gradient, relevance, decomposition, attention, perturbation, self-report or control.
         summary: one sentence.
         reference: where it was published.
         cost: forwards and backwards in words, for n units; ``Explainer.cost`` gives the numbers.

@@ -38,6 +38,7 @@ def test_the_table_of_metrics_is_up_to_date() -> None:
     [
         ("README.md", 4),
         ("docs/grading.md", 1),
+        ("docs/kinds/images.md", 1),
         ("docs/kinds/patches.md", 2),
         ("docs/kinds/questions.md", 2),
         ("docs/learned.md", 1),

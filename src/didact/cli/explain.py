@@ -23,6 +23,7 @@ EXAMPLES = """examples:
   didact explain "A man sleeps." --pair "Nobody is awake." --model ./nli-model --inputs pair
   didact explain --question "Who wrote it?" --passage "Ann wrote it in 1818." --model ./squad-model
   didact explain --image cat.jpg --model ./vit --method occlusion --out cat.png
+  didact explain "Not bad at all." --model ./llm.gguf --prompt sentiment.toml --method occlusion
   cat reviews.txt | didact explain - --format json
   didact explain reviews.txt --method kernel_shap --dry-run
   didact explain reviews.txt --on-error skip

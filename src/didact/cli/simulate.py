@@ -103,6 +103,7 @@ def _recipe(options: argparse.Namespace) -> SimulabilityRecipe:
     model = {
         "source": options.model,
         "inputs": options.inputs,
+        "prompt": None if options.prompt is None else str(options.prompt),
         "device": options.device,
         "max_length": options.max_length,
         "max_truncated": 1.0 if options.truncate else 0.5,

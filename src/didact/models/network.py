@@ -17,6 +17,7 @@ from didact.meter import count
 from didact.models import precision
 from didact.models.attention_gradients import attention_maps, maps_times_gradient
 from didact.models.batch import Encoded, EncodedBatch, Inputs, Ints
+from didact.models.capabilities import need
 from didact.models.eval_mode import evaluating, frozen, several_rows
 from didact.models.exclusive import exclusive
 from didact.models.gradients import Blends, PointRows, Value, graph_budget, weighted_gradients
@@ -36,6 +37,7 @@ from didact.ops.masking import Absence, unique_rows, unit_of_position
 from didact.protocols import (
     ATTENTIVE,
     DIFFERENTIABLE,
+    GENERATIVE,
     HIDDEN,
     LAYERED,
     AttentionKind,
@@ -127,6 +129,7 @@ class NetworkModel:
                 ATTENTIVE: self.traits.shows_attention,
                 HIDDEN: takes and hidden_layers(self.network) is not None,
                 LAYERED: is_layered(self.network),
+                GENERATIVE: self.reader.writes,
             }
             self._capabilities = frozenset(name for name, holds in tried.items() if holds)
         return self._capabilities
@@ -225,7 +228,7 @@ class NetworkModel:
             return soft_values(rows, value, budget, self.traits.pads_embeddings)
 
     def _mixtures(self, units: Sequence[Units], masks: Sequence[Tensor], absent: str) -> list[Blends]:
-        self._need_embeddings()
+        need(DIFFERENTIABLE, self.capabilities, self.network)
         vectors = self.reader.vectors(self._encode(units))
         return [
             Blends(own, self.reader.absent_vector(absent, own), position_weights(unit, mask, len(own)))
@@ -234,7 +237,7 @@ class NetworkModel:
 
     def embed(self, units: Sequence[Units], absent: str | None = None) -> list[Tensor]:
         """Input embeddings (positions, dim); with ``absent``, units replaced by what the reader has of that name."""
-        self._need_embeddings()
+        need(DIFFERENTIABLE, self.capabilities, self.network)
         made = self.reader.vectors(self._encode(units))
         if absent is None:
             return made
@@ -291,7 +294,7 @@ class NetworkModel:
         self, units: Sequence[Units], targets: Sequence[Target], points: Sequence[Points]
     ) -> tuple[PointRows, Value]:
         """Points as rows, and the function that evaluates such rows."""
-        self._need_embeddings()
+        need(DIFFERENTIABLE, self.capabilities, self.network)
         codes = self._encode(units)
 
         def value(owners: Ints, vectors: Tensor) -> Tensor:
@@ -305,7 +308,7 @@ class NetworkModel:
         self, units: Sequence[Units], rows: AttentionRows = "pooled", kind: AttentionKind = "probabilities"
     ) -> list[tuple[Prediction, Tensor]]:
         """Prediction of the observed pass and attention (layers, heads, [queries,] keys), example by example."""
-        self._need_attention()
+        need(ATTENTIVE, self.capabilities, self.network)
         seen = []
         with evaluating(self.network), torch.inference_mode():
             for code in self._encode(units, single_pass=True):
@@ -320,7 +323,7 @@ class NetworkModel:
         self, units: Sequence[Units], targets: Sequence[Target], rows: AttentionRows = "pooled"
     ) -> list[tuple[Prediction, Tensor]]:
         """Like ``attention``, every probability multiplied by the gradient of the target with respect to it."""
-        self._need_attention()
+        need(ATTENTIVE, self.capabilities, self.network)
         seen = []
         vectors = self.embed(units)
         with evaluating(self.network), frozen(self.network), torch.enable_grad():
@@ -340,6 +343,18 @@ class NetworkModel:
         return seen
 
     @property
+    def instruction(self) -> str:
+        """What a prompt tells the network to do."""
+        return self.reader.instruction
+
+    def generate(self, requests: Sequence[str], length: int) -> list[str]:
+        """Answers of a network that writes text."""
+        with evaluating(self.network), torch.inference_mode():
+            answers = self.reader.answers(requests, length)
+        count(forwards=len(requests), evaluated=len(requests))
+        return answers
+
+    @property
     def reads(self) -> Reads:
         """Which position the classifier reads."""
         if self.head.reads is not None:
@@ -353,8 +368,7 @@ class NetworkModel:
 
     def trace(self, units: Units) -> tuple[Prediction, Trace]:
         """All that the layers computed for one example, recomputed from an observed pass, and the prediction there."""
-        if LAYERED not in self.capabilities:
-            raise CapabilityError(f"{type(self.network).__name__} is not one of the encoders that can be taken apart")
+        need(LAYERED, self.capabilities, self.network)
         codes = self._encode([units], single_pass=True)
         batch = EncodedBatch(self.reader.whole(codes), codes)
         with evaluating(self.network), torch.inference_mode():
@@ -386,19 +400,6 @@ class NetworkModel:
         if rows == "mean" or self.reads == "mean":
             return matrix.mean(1)
         return matrix[:, -1 if self.reads == "last" else 0]
-
-    def _need_attention(self) -> None:
-        if ATTENTIVE not in self.capabilities:
-            raise CapabilityError(
-                f"{type(self.network).__name__} neither uses Transformers' attention interface nor returns full "
-                "attention maps; use a method that does not need attention"
-            )
-
-    def _need_embeddings(self) -> None:
-        if DIFFERENTIABLE not in self.capabilities:
-            raise CapabilityError(
-                f"{type(self.network).__name__} does not take input embeddings, so it has no gradients"
-            )
 
     def _absence(self, name: str | None) -> Absence:
         operator = self.reader.absence(name or self.default_absence)

@@ -56,12 +56,12 @@ def _chat(prompt: Prompt, tokenizer: PreTrainedTokenizerBase) -> str:
     messages = _messages(prompt)
     system = [{"role": "system", "content": prompt.instruction}] if prompt.instruction else []
     try:
-        return _applied(tokenizer, [*system, *messages])
+        return chat_text(tokenizer, [*system, *messages])
     except Exception as problem:  # whatever a template raises where it knows no system message
         if not system:
             raise ModelError(f"the chat template cannot write the prompt: {problem!s:.200}") from problem
     first = {"role": "user", "content": f"{prompt.instruction}{prompt.separator}{messages[0]['content']}"}
-    return _applied(tokenizer, [first, *messages[1:]])
+    return chat_text(tokenizer, [first, *messages[1:]])
 
 
 def _messages(prompt: Prompt) -> list[dict[str, str]]:
@@ -75,7 +75,8 @@ def _messages(prompt: Prompt) -> list[dict[str, str]]:
     return [*messages, {"role": "user", "content": (before + slot + after).strip()}]
 
 
-def _applied(tokenizer: PreTrainedTokenizerBase, messages: Sequence[dict[str, str]]) -> str:
+def chat_text(tokenizer: PreTrainedTokenizerBase, messages: Sequence[dict[str, str]]) -> str:
+    """A conversation as the tokenizer's chat template writes it, up to where the assistant answers."""
     return str(tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True))
 
 

@@ -18,11 +18,20 @@ from didact.errors import DidactError
 from didact.meter import metered
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
+from didact.models.prompts import Prompt
+from didact.models.readers.prompt import PromptReader
 from didact.protocols import Explainer, Model
-from didact.testing.tiny import TEXTS, keyword_predict, tiny_image_model, tiny_images, tiny_model
+from didact.testing.tiny import (
+    TEXTS,
+    keyword_predict,
+    tiny_image_model,
+    tiny_images,
+    tiny_language_model,
+    tiny_model,
+)
 from didact.types import Box, Card, Example, Explanation, Span
 
-CASES = ("bert", "distilbert", "roberta", "vit", "black_box")
+CASES = ("bert", "distilbert", "roberta", "vit", "black_box", "prompt")
 SAMPLE = (
     Example(TEXTS[0], rationale=(Span(8, 17), Span(30, 40))),
     Example("An unforgettable evening - good, warm, good!", rationale=(Span(27, 31),)),
@@ -36,6 +45,10 @@ def make_case(case: str, labels: Sequence[str] = ("negative", "positive")) -> Mo
     """The model of a case."""
     if case == "black_box":
         return load_model(keyword_predict, labels=labels)
+    if case == "prompt":
+        words = {label: f" {word}" for label, word in zip(labels, ("dull plot", "dull heart"), strict=True)}
+        prompt = Prompt("Review: {text}\nIt has a", words, shots=[("good food", labels[-1])], absence="token:.")
+        return load_model(tiny_language_model("llama"), prompt=prompt)
     return load_model(tiny_image_model(labels) if case == "vit" else tiny_model(case, labels))
 
 
@@ -60,6 +73,7 @@ def applicable(card: Card, case: str) -> list[str]:
     if case == "black_box":
         skipped |= {"specials_never_scored", "model_untouched", "model_untouched_after_failure", "pairs", "regression"}
     else:
+        skipped |= {"pairs", "regression"} if case == "prompt" else set()
         skipped |= {"dummy", "symmetry"}  # a random network has no unit that is known to play no part
     skipped |= {name for name in ("completeness", "dummy", "symmetry") if name not in card.axioms}
     if "pair" not in card.inputs or reads_images(model):
@@ -159,12 +173,26 @@ def prediction_is_plain(explainer: Explainer, model: Model) -> None:
     first = sample(model)[0]
     (explanation,) = explainer.explain(model, [first])
     if isinstance(model, NetworkModel):
-        with torch.inference_mode():
-            plain = model.network(**_encoded(model, first)).logits[0].softmax(-1).tolist()
+        plain = _plain_shares(model, first)
     else:
         plain = keyword_predict([SAMPLE[0].text])[0].tolist()
     np.testing.assert_allclose(explanation.prediction.probabilities, plain, atol=1e-6)
     assert explanation.target.index == int(np.argmax(plain))
+
+
+def _plain_shares(model: NetworkModel, example: Example) -> list[float]:
+    """Probabilities of the labels from the network itself; of a language model each label's words written out."""
+    reader = model.reader
+    with torch.inference_mode():
+        if not isinstance(reader, PromptReader):
+            shares: list[float] = model.network(**_encoded(model, example)).logits[0].softmax(-1).tolist()
+            return shares
+        ids = model.tokenizer(reader.written.before + example.text + reader.written.after)["input_ids"]
+        likelihoods = []
+        for word in reader.continuations(reader.prompt.words):
+            log_p = model.network(torch.tensor([[*ids, *word]])).logits[0, len(ids) - 1 : -1].log_softmax(-1)
+            likelihoods.append(float(log_p[range(len(word)), word].sum()))
+    return torch.tensor(likelihoods).softmax(0).tolist()
 
 
 def target_by_name_and_index(explainer: Explainer, model: Model) -> None:
@@ -299,6 +327,7 @@ class _Narrow:
         "attentive": frozenset({"attention", "attention_times_gradient", "reads"}),
         "hidden": frozenset({"hidden_gradients", "states"}),
         "layered": frozenset({"trace"}),
+        "generative": frozenset({"instruction", "generate"}),
     }
 
     def __init__(self, model: Model, needs: frozenset[str]) -> None:

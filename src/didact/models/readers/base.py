@@ -108,6 +108,8 @@ class Reader(ABC, Generic[E]):
         options: the limits in force.
         reads: which position the answer is read from, where the reader knows; else the network is tried.
         shares_prefix: whether variants begin alike and the network, a decoder, may compute that beginning once.
+        writes: whether the network can answer requests in words.
+        instruction: what a prompt tells the network to do, as a paragraph of its own.
     """
 
     card: ClassVar[ReaderCard]
@@ -118,6 +120,8 @@ class Reader(ABC, Generic[E]):
     options = ReaderOptions()
     reads: Reads | None = None
     shares_prefix: bool = False
+    writes: bool = False
+    instruction: str = ""
 
     @classmethod
     def serves(cls, network: nn.Module, processor: object) -> bool:
@@ -184,6 +188,10 @@ class Reader(ABC, Generic[E]):
     @abstractmethod
     def masked(self, part: Masked[E]) -> Columns:
         """Inputs of variants of one example, filled up to a width; "blend" never comes here."""
+
+    def answers(self, requests: Sequence[str], length: int) -> list[str]:
+        """What the network writes upon each request, of at most so many tokens."""
+        raise CapabilityError(f"a network with the {self.card.name} reader writes no text")
 
     def vectors(self, codes: Sequence[E]) -> list[Tensor]:
         """Input embeddings of each example, (positions, dim)."""

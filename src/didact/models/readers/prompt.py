@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, cast
 from torch import Tensor, nn
 
 from didact.errors import InputError, ParameterError
+from didact.models.eval_mode import quiet
 from didact.models.prompt_encoding import SHOT, PromptEncoder
 from didact.models.readers.base import READERS, ReaderCard, ReaderOptions
 from didact.models.readers.text import TextReader, has_tokenizer
-from didact.models.written_prompt import write
+from didact.models.written_prompt import chat_text, write
 from didact.ops.masking import Absence
 from didact.types import Example
 
@@ -58,6 +59,8 @@ class PromptReader(TextReader):
         self.levels = (*TextReader.levels, *([SHOT] if shots else []))
         self.default_absence = prompt.absence or ("delete" if tokenizer.unk_token_id is None else "token:unk")
         self.absence(self.default_absence)
+        self.writes = bool(network.can_generate())
+        self.instruction = prompt.instruction and prompt.instruction + "\n\n"
 
     @classmethod
     def serves(cls, network: nn.Module, processor: object) -> bool:
@@ -85,6 +88,26 @@ class PromptReader(TextReader):
         """Any operator that the vocabulary has a token for, and "blend"."""
         operator = Absence.parse(name)
         return operator if operator.kind == "blend" else super().absence(name)
+
+    def answers(self, requests: Sequence[str], length: int) -> list[str]:
+        """Greedy answers, one request at a time; written by the chat template where the prompt is."""
+        return [self._answer(request, length) for request in requests]
+
+    def _answer(self, request: str, length: int) -> str:
+        from transformers import GenerationConfig
+
+        chat = self.prompt.chat
+        text = chat_text(self.tokenizer, [{"role": "user", "content": request}]) if chat else f"{request}\n\nWords:"
+        row = self.tokenizer(text, return_tensors="pt", add_special_tokens=not chat).to(self.device)
+        settings = GenerationConfig(
+            max_new_tokens=length, eos_token_id=self.tokenizer.eos_token_id, pad_token_id=self.special.pad_id
+        )
+        network = cast("PreTrainedModel", self.network)
+        with quiet():
+            written = network.generate(
+                input_ids=row["input_ids"], attention_mask=row["attention_mask"], generation_config=settings
+            )
+        return str(self.tokenizer.decode(written[0, row["input_ids"].shape[1] :], skip_special_tokens=True))
 
     def absent_vector(self, name: str, like: Tensor) -> Tensor:
         """As of texts; "mask" is the unknown token where there is one."""
