@@ -1,6 +1,6 @@
 """Question answering: do explanations of answers point to the phrases that people linked between question and passage?
 
-    python scripts/kinds_questions.py --model DIR    # 200 questions; writes docs/results/kinds/questions.json
+    python scripts/kinds_questions.py --model DIR    # 200 questions; writes docs/results/kinds/questions.json and .md
     python scripts/kinds_questions.py --model DIR --questions 20 --methods gradient_norm --out runs/few.json
 
 QED (Lamm et al. 2021) links phrases of a question with the phrases of its passage that mean the same (referential
@@ -17,8 +17,9 @@ import dataclasses
 import json
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -33,19 +34,23 @@ from didact.stats.bootstrap import interval
 from didact.types import Explanation, Floats, Region, Span, Units, overlapping
 
 METHODS = (
+    "random",
+    "gradient_norm",
+    "gradient_x_input",
+    "smoothgrad",
     "attention",
     "attention_rollout",
     "attention_x_gradient",
-    "gradient_norm",
-    "gradient_x_input",
-    "integrated_gradients",
-    "kernel_shap",
-    "lime",
     "occlusion",
-    "shapley_sampling",
-    "random",
+    "integrated_gradients",
+    "sequential_integrated_gradients",
+    "gradient_shap",
+    "lime",
+    "partition_shap",
+    "kernel_shap",
 )
 OUT = Path("docs/results/kinds/questions.json")
+CHANCE = 0.5
 
 
 def main() -> None:
@@ -56,7 +61,7 @@ def main() -> None:
     predictions = model.predict([question.example for question in questions])
     right = np.array([_overlap(p.extract, q.answers) for p, q in zip(predictions, questions, strict=True)])
     results = {
-        "command": "python scripts/kinds_questions.py --model DIR",
+        "command": f"python scripts/kinds_questions.py --model DIR --questions {len(questions)} --seed {options.seed}",
         "model": {"name": Path(model.name).name, "fingerprint": model.fingerprint()},
         "data": {"name": "qed", "split": options.split, "questions": len(questions), "seed": options.seed},
         "answers": _answers(predictions, questions, right),
@@ -67,8 +72,70 @@ def main() -> None:
     for method in options.methods:
         results["methods"][method] = _judged(method, model, questions, right)
         print(method, json.dumps(results["methods"][method]), flush=True)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        options.out.parent.mkdir(parents=True, exist_ok=True)  # after each method, in case time runs out
+        options.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        options.out.with_suffix(".md").write_text(_page(results), encoding="utf-8")
+
+
+def _page(results: Mapping[str, Any]) -> str:
+    """The figures as a page."""
+    data, answers = results["data"], results["answers"]
+    rows = sorted(results["methods"].items(), key=lambda item: -item[1]["auc"]["mean"])
+    kinds = ("auc", "auc_magnitude", "auc_without_answer", "auc_right", "auc_wrong")
+    table = [
+        "| " + " | ".join([name, *(_cell(row[kind]) for kind in kinds), f"{row['seconds']:,.1f}"]) + " |"
+        for name, row in rows
+    ]
+    above, large = ([name for name, row in rows if row[kind]["low"] > CHANCE] for kind in kinds[:2])
+    return _PAGE.format(
+        command=results["command"],
+        model=results["model"]["name"],
+        questions=data["questions"],
+        split=data["split"],
+        seed=data["seed"],
+        exact=100 * answers["exact"],
+        overlapping=100 * answers["overlapping"],
+        none=100 * answers["no_answer"],
+        device=results["machine"]["device"],
+        above=_named(above, len(rows)),
+        large=_named(large, len(rows)),
+        table="\n".join(table),
+        undefined=max(row["auc"]["undefined"] for _, row in rows),
+    )
+
+
+def _named(names: Sequence[str], of: int) -> str:
+    return f"{len(names)} of {of} methods: {', '.join(names)}" if names else "no method"
+
+
+def _cell(summary: Mapping[str, float]) -> str:
+    if np.isnan(summary["low"]):
+        return f"{summary['mean']:.3f} (n = {summary['n']})"
+    return f"{summary['mean']:.3f} [{summary['low']:.3f}, {summary['high']:.3f}]"
+
+
+_PAGE = """# Question answering: explanations against QED's links
+
+```
+{command}
+```
+
+{questions} questions of QED's {split} split that have links (drawn with seed {seed}), answered by `{model}`,
+which was not trained on QED: {exact:.1f} % of its answers are exactly one that people gave, {overlapping:.1f} % share
+a character with one, and it predicts "no answer" for {none:.1f} %. Each method explains the log-probability of the
+model's own answer. The words of the passage inside referential equalities are held against its other words: area
+under the ROC curve, the mean over questions with its 95 % interval (bootstrap-t). **Chance is 0.5**; `random` shows
+it. Signed scores count as they are.
+
+Above chance, with an interval that excludes it: {above}. By the size of the scores, whatever their sign: {large}.
+
+| method | AUC | AUC of sizes | without the answer's words | answers that overlap people's | other answers | seconds |
+|---|---|---|---|---|---|---|
+{table}
+
+Left out: questions without links (QED has none for answers that need several sentences), and {undefined} of the
+{questions} questions, whose passage words are all linked, or none. Seconds are for all questions on {device}.
+"""
 
 
 def _options() -> argparse.Namespace:
@@ -91,7 +158,9 @@ def _judged(method: str, model: Model, questions: Sequence[Question], right: Flo
     whole = _auc(explanations)
     others = _auc([_without_answer(explanation) for explanation in explanations])
     return {
+        "signed": explanations[0].signed,
         "auc": _summary(whole),
+        "auc_magnitude": _summary(_auc(explanations, "either")),
         "auc_without_answer": _summary(others),
         "auc_right": _summary(whole[right]),
         "auc_wrong": _summary(whole[~right]),
@@ -100,8 +169,8 @@ def _judged(method: str, model: Model, questions: Sequence[Question], right: Flo
     }
 
 
-def _auc(explanations: Sequence[Explanation]) -> Floats:
-    grades = RationaleAuc(field=1).measure(Evidence(explanations))
+def _auc(explanations: Sequence[Explanation], evidence: Literal["for", "either"] = "for") -> Floats:
+    grades = RationaleAuc(field=1, evidence=evidence).measure(Evidence(explanations))
     return np.array([grade.value for grade in grades])
 
 

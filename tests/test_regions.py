@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from didact.errors import FormatError, InputError
+from didact.regions import masks_of
 from didact.types import (
     Box,
     Example,
@@ -50,6 +51,13 @@ def test_a_mask_survives_its_runs_and_json(codes: np.ndarray) -> None:
     made = mask(codes)
     assert (made.codes == codes).all()
     assert read_regions(plain_regions([made])) == (made,)
+
+
+@given(GRIDS)
+def test_masks_of_numbered_parts_are_those_of_each(codes: np.ndarray) -> None:
+    _, owner = np.unique(codes, return_inverse=True)
+    owner = owner.reshape(codes.shape)
+    assert masks_of(owner) == tuple(Mask.of(owner == number) for number in range(owner.max() + 1))
 
 
 @given(REGIONS, REGIONS)

@@ -15,7 +15,7 @@ from didact.attribution._skipping import Explanations as Explanations
 from didact.attribution._skipping import OnError, explain_all, explain_by_all
 from didact.attribution._skipping import Skipped as Skipped
 from didact.attribution._skipping import about_text as about_text
-from didact.attribution.base import ATTRIBUTIONS, Attribution, check_needs
+from didact.attribution.base import ATTRIBUTIONS, Attribution, check_needs, takes
 from didact.data import attribution_imports
 from didact.errors import InputError, ParameterError
 from didact.models import estimate as forecast
@@ -72,10 +72,11 @@ def explain(
     on_error: OnError = "raise",
     **settings: object,
 ) -> Explanation | Explanations:
-    """Explain one text, or a list of them.
+    """Explain one text or image, or a list of them.
 
     Args:
-        given: a text, a pair ``(text, text_pair)``, an ``Example``, or a list of these.
+        given: a text, a pair ``(text, text_pair)``, an image (a ``Path``, a PIL image, an array, bytes), an
+            ``Example``, or a list of these.
         model: anything ``load_model`` takes; the embedded sentiment classifier when not given.
         method: a registered name (see ``list_methods``) or an explainer; integrated gradients when not given, or
             KernelSHAP where the model has no gradients.
@@ -110,7 +111,7 @@ def compare(
     """Explain one text with several methods; ``show`` puts them side by side.
 
     Args:
-        given: a text, a pair or an ``Example``.
+        given: a text, a pair, an image or an ``Example``.
         model: anything ``load_model`` takes.
         methods: names or explainers; every registered method that the model and the text allow when not given.
         target: label or index to explain; the predicted class when not given.
@@ -227,8 +228,10 @@ def train(
 def list_methods(model: object | None = None, example: ExampleLike | None = None) -> list[Card]:
     """Cards of all registered methods, or of those that work with a model and an example."""
     cards = ATTRIBUTIONS.cards()
-    if example is not None and Example.of(example).rationale is None:
-        cards = [card for card in cards if not card.needs_rationale]
+    if example is not None:
+        given = Example.of(example)
+        marked = given.rationale is not None
+        cards = [card for card in cards if takes(card, [given]) and (marked or not card.needs_rationale)]
     if model is None:
         return cards
     offered = _model(model).capabilities

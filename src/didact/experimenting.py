@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def evaluate(  # noqa: PLR0913 - one call, and every argument but the first has a default
     data: object,
     model: object = DEFAULT,
-    methods: Sequence[str] | Mapping[str, Explainer] | None = None,
-    metrics: Sequence[str] | str = "default",
+    methods: Sequence[str | Mapping[str, object]] | Mapping[str, Explainer] | None = None,
+    metrics: Sequence[str | Mapping[str, object]] | str = "default",
     *,
     split: str | None = None,
     limit: int | None = None,
@@ -39,8 +39,9 @@ def evaluate(  # noqa: PLR0913 - one call, and every argument but the first has 
     Args:
         data: anything ``didact.data.load.load_data`` takes: a file, a preset, a Hub id, a list of texts.
         model: anything ``load_model`` takes.
-        methods: names, or explainers by label; every method that model and data allow when not given.
-        metrics: names, "default" or "all".
+        methods: names, tables with "method", "label" and settings, or explainers by label; every method that model and
+            data allow when not given.
+        metrics: names, tables with "metric", "label" and settings, "default" or "all".
         split: of the data.
         limit: at most so many examples.
         seeds: seeded methods are run with each.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,6 +98,22 @@ class Mask:
             return Box(0, 0, 0, 0, self.field)
         right, bottom = int(columns.max()) + 1, int(rows.max()) + 1
         return Box(int(columns.min()), int(rows.min()), right, bottom, self.field)
+
+
+def masks_of(owner: NDArray[np.integer[Any]], field: int = 0) -> tuple[Mask, ...]:
+    """A mask for each part of an image that is numbered pixel by pixel, (height, width); quicker than one by one."""
+    flat, size = owner.ravel(), (owner.shape[1], owner.shape[0])
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(flat)) + 1])
+    ends = np.append(starts[1:], flat.size)
+    parts = flat[starts]
+    masks = []
+    for number in range(int(flat.max()) + 1):
+        begins, stops = starts[parts == number], ends[parts == number]
+        gaps = begins - np.concatenate([[0], stops[:-1]])
+        runs = np.stack([gaps, stops - begins, np.zeros_like(gaps)], axis=1).ravel().tolist()
+        rest = flat.size - int(stops[-1])
+        masks.append(Mask(size, (*runs, *((rest, 0, 0) if rest else ())), field))
+    return tuple(masks)
 
 
 Region = Span | Box | Mask

@@ -50,6 +50,7 @@ def test_several_annotators() -> None:
         ({"target_tags": [*TARGET, "OK"]}, "field 'target_tags': there are 5 tags for 4 words between blanks"),
         ({"source_tags": ["OK", "BAD", "bad", "OK", "OK"]}, "a tag is OK or BAD, got str 'bad'"),
         ({"source_tags": 3}, "must be a list of tags"),
+        ({"source_tags": [["OK"], "OK", "OK", "OK", "OK"]}, "a tag is OK or BAD, got list"),
         ({"source_tags": [SOURCE, SOURCE], "target_tags": TARGET}, "2 annotators tagged the text, but 1 its pair"),
         ({"source_tags": [SOURCE, TARGET]}, "there are 4 tags for 5 words"),
         ({"source_tags": SOURCE, "rationale": [[0, 3]]}, "there are tags beside a rationale"),

@@ -36,8 +36,10 @@ def test_the_table_of_metrics_is_up_to_date() -> None:
 @pytest.mark.parametrize(
     ("page", "blocks"),
     [
-        ("README.md", 4),
+        ("README.md", 5),
         ("docs/grading.md", 1),
+        ("docs/kinds/images.md", 1),
+        ("docs/kinds/patches.md", 2),
         ("docs/kinds/questions.md", 2),
         ("docs/learned.md", 1),
         ("docs/models.md", 2),

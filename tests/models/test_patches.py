@@ -9,12 +9,17 @@ import torch
 from torch import nn
 from transformers import AutoConfig, AutoModelForImageClassification, ViTImageProcessor, pipeline
 
+import didact.embedded
 from didact.attribution.base import ATTRIBUTIONS
+from didact.data.load import load_data
+from didact.data.planted import shapes
 from didact.errors import InputError, ModelError, ParameterError
+from didact.metrics.base import METRICS
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
 from didact.models.readers._patch_grid import PatchGrid, View
 from didact.models.readers.patches import PatchesReader
+from didact.protocols import Evidence
 from didact.testing.tiny import tiny_image_model, tiny_images, tiny_model
 from didact.types import Box, Example, Image, Target, overlap_matrix
 
@@ -272,16 +277,22 @@ def test_methods_of_texts_name_those_that_take_images(model: NetworkModel) -> No
             ATTRIBUTIONS.get(method)().explain(model, tiny_images()[:1])
 
 
+def test_scores_of_a_trained_network_lie_on_the_shape_that_is_drawn() -> None:
+    model = load_model(Path(didact.embedded.__file__).parent / "shapes", device="cpu")
+    examples = shapes(12, seed=5)
+    areas = {}
+    for method in ("attention_rollout", "gradient_norm", "random"):
+        explanations = ATTRIBUTIONS.get(method)().explain(model, examples)
+        grades = METRICS.get("rationale_auc").configured(explained="any").measure(Evidence(explanations, model))
+        areas[method] = np.nanmean([grade.value for grade in grades])
+    assert areas["attention_rollout"] > 0.8
+    assert areas["gradient_norm"] > 0.6 > areas["random"]
+
+
 @pytest.mark.skipif("DIDACT_SHARED" not in os.environ, reason="needs the shared weights")
 def test_the_real_network_has_its_accuracy() -> None:
     folder = Path(os.environ["DIDACT_SHARED"])
-    with np.load(folder / "data" / "cifar10" / "test.npz") as stored:
-        planes, labels = (
-            np.add.accumulate(np.add.accumulate(stored["residual"], 2, dtype=np.uint8), 3, dtype=np.uint8),
-            stored["label"],
-        )
-    red, green, blue = planes[0] + planes[1], planes[1], planes[2] + planes[1]
-    images = np.stack([red, green, blue], -1)[:100]
+    examples = list(load_data("cifar10", split="test", limit=60))
     model = load_model(folder / "weights" / "vit-cifar10", device="cpu")
-    predictions = model.predict([Example(Image(pixels)) for pixels in images])
-    assert np.mean([own.index == label for own, label in zip(predictions, labels, strict=False)]) > 0.85
+    predictions = model.predict(examples)
+    assert np.mean([own.label == example.label for own, example in zip(predictions, examples, strict=True)]) > 0.85

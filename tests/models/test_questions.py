@@ -1,6 +1,7 @@
 """Questions about a passage: answers, windows, given spans, and what is refused; against passes made by hand."""
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import didact
 from didact.attribution.base import ATTRIBUTIONS
 from didact.errors import CapabilityError, InputError, TargetError
 from didact.models.compose import compose
+from didact.models.load import load_model
 from didact.models.network import NetworkModel
 from didact.models.readers.base import ReaderOptions
 from didact.models.readers.question import QuestionReader
@@ -230,3 +232,13 @@ def test_every_method_explains_answers_or_declares_why_not(name: str) -> None:
     else:
         with pytest.raises(CapabilityError, match=f"{name} needs a model that is"):
             didact.explain(example, model, name)
+
+
+def test_a_trained_network_answers_short_and_long_passages(shared: Path) -> None:
+    model = load_model(shared / "weights" / "minilm-squad", max_length=96)
+    passage = "Frankenstein was written by Mary Shelley in 1818. Bram Stoker wrote Dracula in 1897."
+    around = "The weather was fine, and people walked along the river for hours. " * 12
+    for text in (passage, around + passage + around):
+        (prediction,) = model.predict([Example("Who wrote Frankenstein?", text)])
+        assert isinstance(prediction.extract, Span)
+        assert text[prediction.extract.start : prediction.extract.end] == "Mary Shelley"

@@ -5,11 +5,13 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
+from transformers import pipeline
 
 import didact
 from didact.attribution.base import ATTRIBUTIONS
 from didact.errors import CapabilityError, TargetError
 from didact.models.compose import compose
+from didact.models.load import load_model
 from didact.models.network import NetworkModel
 from didact.testing.tiny import TEXTS, tiny_model
 from didact.types import Example, Span, Target
@@ -64,6 +66,12 @@ def test_a_word_that_was_taken_out_has_no_label() -> None:
     keep = np.array([[number != 1 for number in range(len(units[0]))]])
     target = Target(1, "B-PER", "probability", units[0].spans[1])
     assert model.score(units, [target], [keep], "delete")[0] == pytest.approx([1 / 3])
+
+
+def test_a_pipeline_of_labels_of_words() -> None:
+    network, tokenizer = tiny_model("bert", LABELS, auto_class="AutoModelForTokenClassification")
+    made = load_model(pipeline("token-classification", model=network, tokenizer=tokenizer))
+    assert didact.explain(TEXT, made, "occlusion").scores == didact.explain(TEXT, tagger(), "occlusion").scores
 
 
 def test_wrong_words_and_labels_are_refused() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from didact.store import explanations as store
-from didact.types import Box, Example, Explanation, Image, Prediction, Span, Target, Units
+from didact.types import Box, Example, Explanation, Image, Mask, Prediction, Span, Target, Units
 
 BOXES = (Box(0, 0, 2, 2), Box(2, 0, 4, 2))
 PREDICTION = Prediction(("dark", "light"), (-1.0, 1.0), (0.1, 0.9))
@@ -26,10 +26,11 @@ def test_images_and_texts_in_one_table(tmp_path: Path) -> None:
     plain = Example(image(), label="light", id="a")
     marked = Example(image(), rationale=BOXES[:1], annotators=[BOXES[:1], BOXES, ()])
     unmarked = Example(image(), rationale=())
+    outlined = Example(image(), rationale=(Mask.of(np.eye(4, dtype=bool)),))
     captioned = Example("a dog", image(), rationale=(Span(2, 5), Box(0, 0, 1, 1, 1)))
     text = Example("a dull plot", rationale=(Span(2, 6),), annotators=[(Span(2, 6),), ()])
     given = [
-        *(explained(example, *BOXES) for example in (plain, marked, unmarked)),
+        *(explained(example, *BOXES) for example in (plain, marked, unmarked, outlined)),
         explained(captioned, Span(0, 1), dataclasses.replace(BOXES[0], field=1)),
         explained(text, Span(0, 1), Span(2, 6)),
     ]

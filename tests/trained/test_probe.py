@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from didact.attribution.base import ATTRIBUTIONS
+from didact.cli import main
 from didact.errors import CapabilityError, InputError, ParameterError
 from didact.models.load import load_model
 from didact.protocols import Model
@@ -79,3 +80,11 @@ def test_words_are_read_as_the_mean_of_their_tokens() -> None:
     longest = max(range(len(units)), key=lambda number: len(units.positions[number]))
     wanted = states[0, list(units.positions[longest])].mean(0)
     np.testing.assert_allclose(item["states"][longest], wanted, atol=1e-6)
+
+
+def test_every_setting_is_an_option_of_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    quick = ("--limit", "40", "--reference", "occlusion", "--epochs", "1", "--out", str(tmp_path / "out"))
+    assert main(["train", "probe", *quick, "--layers", "-1", "--fit", "batch_rows=8", "--width", "8"]) == 0
+    capsys.readouterr()
+    settings = LearnedExplainer.from_pretrained(tmp_path / "out").shape.settings
+    assert (settings["layers"], settings["width"]) == ([-1], 8)

@@ -20,7 +20,7 @@ from didact.registry import Registry
 from didact.settings import Configured
 from didact.settings import at_least as at_least
 from didact.settings import at_most as at_most
-from didact.types import Card, Cost, Example, Explanation, Floats, Image, Level, Prediction, Scale, Target, Units
+from didact.types import Card, Cost, Example, Explanation, Floats, Level, Prediction, Scale, Target, Units
 
 CHUNK = 64
 """Examples explained together: enough to fill batches, few enough that nothing piles up in memory."""
@@ -194,12 +194,17 @@ def check_needs(card: Card, model: Model) -> None:
 
 def check_inputs(card: Card, examples: Sequence[Example]) -> None:
     """Refuse images where the method takes texts alone, naming methods that would work."""
-    if "image" not in card.inputs and any(isinstance(field, Image) for own in examples for field in own.fields):
+    if not takes(card, examples):
         works = [other.name for other in ATTRIBUTIONS.cards() if "image" in other.inputs]
         raise InputError(
             f"{card.name} takes {' and '.join(card.inputs)} inputs, and an image was given; methods that take images: "
             f"{', '.join(works)}"
         )
+
+
+def takes(card: Card, examples: Sequence[Example]) -> bool:
+    """Whether the method explains examples of these kinds."""
+    return "image" in card.inputs or all(example.is_textual for example in examples)
 
 
 def generator(seed: int, example: Example) -> np.random.Generator:

@@ -1,8 +1,10 @@
-"""``didact demo``: every method, and a learned one, on texts whose truth is known; embedded model, no network."""
+"""``didact demo``: every method, a learned one, and other kinds of input, where the truth is known; no network."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,12 +17,15 @@ if TYPE_CHECKING:
     from didact.types import Example, Explanation
 
 NAME = "demo"
-HELP = "Explain reviews with planted evidence by every method and by a learned explainer; write a page to look at."
+HELP = "Explain reviews, pictures, questions and translations with planted evidence; write pages to look at."
 EXAMPLES = """examples:
   didact demo
   didact demo --out runs/demo --texts 12 --seed 1
   didact demo --learn 0     (without the learned explainer)
+  didact demo --kinds 0     (without the page of other kinds of input)
 """
+QUICK = ("integrated_gradients", "occlusion", "attention_rollout")
+"""Methods on the page of kinds."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,14 +36,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--learn", type=int, default=300, metavar="N", help="reviews that an explainer is trained on (default: 300)"
     )
+    parser.add_argument(
+        "--kinds", type=int, default=2, metavar="N", help="examples of each other kind of input (default: 2)"
+    )
 
 
 def run(options: argparse.Namespace) -> None:
     """Explain, tabulate, write the page and its JSON, and print the page's path last."""
     if options.texts < 1:
         raise ParameterError(f"--texts must be at least 1, got {options.texts}")
-    if options.learn < 0:
-        raise ParameterError(f"--learn must be at least 0, got {options.learn}")
+    for name in ("learn", "kinds"):
+        if getattr(options, name) < 0:
+            raise ParameterError(f"--{name} must be at least 0, got {getattr(options, name)}")
     from didact.api import compare, load_model, save
     from didact.data.corpus import generate
 
@@ -55,6 +64,8 @@ def run(options: argparse.Namespace) -> None:
     page = save(explanations, options.out / "index.html")
     printing.show_explanations(columns[0])
     _print_truth(examples, explanations)
+    if options.kinds:
+        printing.line(_explain_kinds(options))
     printing.line(page)
 
 
@@ -67,6 +78,53 @@ def _learned(examples: list[Example], model: Model, options: argparse.Namespace)
     others = generate(options.learn, seed=options.seed + 1)
     explainer = train("l2e", others, model, "occlusion", out=options.out / "explainer")
     return explainer.explain(model, examples, [str(example.label) for example in examples])
+
+
+def _explain_kinds(options: argparse.Namespace) -> Path:
+    """Explain pictures, questions, translations and a prompted language model's reviews; returns the page."""
+    from didact.api import compare, load_model, save
+    from didact.data import corpus, planted
+    from didact.models.encoders import embedded_path
+
+    prompt = embedded_path("reviews") / "prompt.toml"
+    kinds: dict[str, tuple[Model, Callable[..., list[Example]]]] = {
+        "questions": (load_model("default:questions"), planted.questions),
+        "quality": (load_model("default:quality"), planted.translations),
+        "reviews": (load_model("default:reviews", prompt=prompt), corpus.generate),
+    }
+    if find_spec("PIL") is not None:
+        kinds = {"shapes": (load_model("default:shapes"), planted.shapes)} | kinds
+    else:
+        printing.line("Pictures are left out: they need Pillow (pip install 'didact[images]').")
+    printing.line(f"Explaining {options.kinds} examples each of {', '.join(kinds)} with tiny models.")
+    made = {
+        kind: [row for example in generate(options.kinds, seed=options.seed) for row in compare(example, model, QUICK)]
+        for kind, (model, generate) in kinds.items()
+    }
+    _print_kinds(made)
+    explanations = [explanation for rows in made.values() for explanation in rows]
+    save(explanations, options.out / "kinds.json")
+    return save(explanations, options.out / "kinds.html")
+
+
+def _print_kinds(made: dict[str, list[Explanation]]) -> None:
+    """How well each method puts the planted evidence of each kind first; wrong words speak against quality."""
+    from statistics import fmean
+
+    from rich.table import Table
+
+    from didact.metrics.plausibility.rationale_auc import RationaleAuc
+    from didact.protocols import Evidence
+
+    table = Table("AUC", *made, box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for method in QUICK:
+        cells = []
+        for kind, rows in made.items():
+            metric = RationaleAuc(evidence="against" if kind == "quality" else "for")
+            grades = metric.measure(Evidence([row for row in rows if row.method == method]))
+            cells.append(f"{fmean(grade.value for grade in grades):.2f}")
+        table.add_row(method, *cells)
+    printing.show("", "How well planted evidence is found in other kinds of input (0.5 is chance):", "", table, "")
 
 
 def _print_truth(examples: list[Example], explanations: list[Explanation]) -> None:

@@ -102,13 +102,13 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         "--model",
         metavar="MODEL",
         default="default",
-        help="Hub id or directory of a classifier, or of a language model or its GGUF file with --prompt (default: the "
-        "embedded sentiment classifier)",
+        help="Hub id or directory of a model, a language model or its GGUF file with --prompt (default: the embedded "
+        "sentiment classifier)",
     )
     group.add_argument(
         "--inputs",
         metavar="READER",
-        help="what the model reads: text, pair, question, patches, prompt (default: guessed)",
+        help="what the model reads: text, pair, question, patches, prompt (default: as the model is)",
     )
     group.add_argument(
         "--prompt", type=Path, metavar="FILE", help="TOML file with the prompt that makes a language model a classifier"
@@ -131,9 +131,7 @@ def add_remote_code(parser: argparse._ActionsContainer) -> None:
 def add_method(parser: argparse.ArgumentParser) -> None:
     """Settings that all methods have."""
     group = parser.add_argument_group("method")
-    group.add_argument(
-        "--level", help="what gets a score: word, token, whitespace, patch, ... (default: the model's first level)"
-    )
+    group.add_argument("--level", help="what gets a score: word, token, whitespace, ... (default: the model's first)")
     group.add_argument("--scale", choices=SCALES, help="which number is explained (default: logit, if there is one)")
 
 
@@ -252,9 +250,10 @@ def load(options: argparse.Namespace) -> Model:
 
     if options.max_length is not None and options.max_length < 3:
         raise ParameterError(f"--max-length must be at least 3, got {options.max_length}")
+    paired = getattr(options, "pair", None) is not None and options.model != "default"  # which reads single texts
     return load_model(
         options.model,
-        inputs=options.inputs,
+        inputs="pair" if paired and options.inputs is None else options.inputs,
         device=options.device,
         max_length=options.max_length,
         max_truncated=1.0 if options.truncate else 0.5,

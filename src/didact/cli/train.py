@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Literal, cast, get_args, get_origin
 
 from didact import disk
 from didact.cli import options as shared
@@ -98,6 +98,9 @@ def _add_setting(group: argparse._ArgumentGroup, setting: PresetSetting) -> None
         shown = "" if setting.default is None else f" (default: {setting.default})"
         metavar = {int: "N", float: "X", str: "NAME"}[kind]
         group.add_argument(option, type=kind, metavar=metavar, help=text + shown)
+    elif get_origin(kind) is tuple and get_args(kind)[0] is int:
+        shown = " ".join(map(str, cast("tuple[int, ...]", setting.default)))
+        group.add_argument(option, type=int, nargs="+", metavar="N", help=f"{text} (default: {shown})")
     elif get_origin(kind) is Mapping:
         group.add_argument(option, metavar="NAME=VALUE", action="append", help=f"{text}; may be repeated")
     else:
@@ -146,7 +149,7 @@ def _settings(options: argparse.Namespace, settings: Sequence[PresetSetting]) ->
     """The settings that were given."""
     given = {setting.name: getattr(options, setting.name) for setting in settings}
     return {
-        name: shared.parse_settings(value) if isinstance(value, list) else value
+        name: shared.parse_settings(value) if isinstance(value, list) and isinstance(value[0], str) else value
         for name, value in given.items()
         if value is not None
     }

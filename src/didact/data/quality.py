@@ -7,6 +7,7 @@ was translated wrongly.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 from didact.data.rationales import read_rationale
 from didact.errors import FormatError
@@ -30,9 +31,10 @@ def read_tags(value: object, example: Example, field: int) -> Masks:
     """
     if field >= len(example.texts):
         raise FormatError("tags of a second text were given, but there is only one text")
-    several = isinstance(value, Sequence) and value and all(_is_list(own) for own in value)
+    several = _is_list(value) and len(value) > 0 and all(_is_list(own) for own in value)
+    people = value if _is_list(value) and several else [value]
     words = len(example.texts[field].split())
-    return [_mask(own, words) for own in (value if several else [value])]  # type: ignore[union-attr]
+    return [_mask(own, words) for own in people]
 
 
 def tagged_spans(sides: Sequence[Masks | None], example: Example) -> tuple[tuple[Span, ...], ...]:
@@ -63,13 +65,13 @@ def _mask(tags: object, words: int) -> list[int]:
     listed = tags.split() if isinstance(tags, str) else tags
     if not _is_list(listed):
         raise FormatError(f"must be a list of tags, OK or BAD, one per word between blanks; got {shown(tags)}")
-    wrong = [tag for tag in listed if tag not in MARKS]
+    wrong = [tag for tag in listed if not isinstance(tag, str) or tag not in MARKS]
     if wrong:
         raise FormatError(f"a tag is OK or BAD, got {shown(wrong[0])}")
     if len(listed) != words:
         raise FormatError(f"there are {len(listed)} tags for {words} words between blanks; each word needs one tag")
-    return [MARKS[tag] for tag in listed]
+    return [MARKS[str(tag)] for tag in listed]
 
 
-def _is_list(value: object) -> bool:
+def _is_list(value: object) -> TypeGuard[Sequence[object]]:
     return isinstance(value, Sequence) and not isinstance(value, str)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from didact.errors import DidactError, ModelError
+from didact.errors import DidactError, ModelError, UnknownNameError
 from didact.models.eval_mode import quiet
 from didact.models.vocabulary import check_vocabulary
+from didact.registry import unknown
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -30,9 +31,17 @@ WANTED = (
 )
 
 
-def embedded_path() -> Path:
-    """Directory of the embedded model."""
-    return Path(str(files("didact.embedded"))) / "sentiment"
+SENTIMENT = "sentiment"
+"""The embedded model that is the default."""
+
+
+def embedded_path(name: str = SENTIMENT) -> Path:
+    """Directory of an embedded model."""
+    root = Path(str(files("didact.embedded")))
+    names = sorted(path.parent.name for path in root.glob("*/config.json"))
+    if name not in names:
+        raise UnknownNameError(unknown("embedded model", name, names))
+    return root / name
 
 
 def load_encoder(

@@ -15,7 +15,8 @@ from didact.errors import InputError, ParameterError
 from didact.ops.blur import gaussian_blur
 from didact.ops.masking import Absence
 from didact.ops.superpixels import superpixels
-from didact.types import Box, Example, Image, Keep, Level, Mask, Region, Units
+from didact.regions import masks_of
+from didact.types import Box, Example, Image, Keep, Level, Region, Units
 
 Pixels = NDArray[np.uint8]
 Ints = NDArray[np.int64]
@@ -152,7 +153,7 @@ class ImageInputs:
 
 def _superpixels(image: Image, parts: int) -> Cut:
     owner = superpixels(image.pixels, parts)
-    return Cut(tuple(Mask.of(owner == number) for number in range(int(owner.max()) + 1)), owner)
+    return Cut(masks_of(owner), owner)
 
 
 def _grid(image: Image, squares: int) -> Cut:

@@ -41,7 +41,14 @@ if TYPE_CHECKING:
 
 DEFAULT = "default"
 """Name of the embedded sentiment classifier."""
-PIPELINES = {"text-classification": "tokenizer", "image-classification": "image_processor"}
+EMBEDDED = "default:"
+"""Stands before the names of other embedded models, such as "default:shapes": tiny ones, for demonstrations."""
+PIPELINES = {
+    "text-classification": "tokenizer",
+    "token-classification": "tokenizer",
+    "question-answering": "tokenizer",
+    "image-classification": "image_processor",
+}
 """Tasks of Transformers' pipelines that can be explained, and what of each turns examples into inputs."""
 
 
@@ -65,13 +72,15 @@ def load_model(  # noqa: PLR0913 - the one door, and every option has a default
     Args:
         source: a Hub id or directory, a directory with a LoRA adapter, a GGUF file, ``(model, tokenizer)`` or ``(model,
             image processor)``, a Transformers pipeline that classifies texts or images, a function from a list of texts
-            to probabilities, or "default" for the embedded English sentiment classifier.
+            (with ``inputs="image"`` of arrays of pixels) to probabilities, or "default" for the embedded English
+            sentiment classifier ("default:shapes", "default:questions", "default:quality" and "default:reviews" are
+            tiny models of other kinds of input).
         inputs: name of a reader, such as "text", "pair", "patches" or "prompt"; when not given, by what the network
-            takes, and for texts by label names such as "entailment".
+            takes, and for texts by label names such as "entailment". Of a function: "text", or "image".
         labels: names for the outputs in order, in place of the model's own; as many as it has outputs.
         name: of a function, as results show it; the function's own name when not given.
         version: of a function: stored results are used again as long as name and version stay the same. Where it is
-            not given, a function is identified by its code, its state and its answers to a few texts.
+            not given, a function is identified by its code, its state and its answers to a few inputs.
         device: where to put a model that is loaded here ("cpu", "cuda"); the GPU when there is one. A model object
             stays where it is.
         max_length: length limit in tokens, below the model's own.
@@ -91,9 +100,7 @@ def load_model(  # noqa: PLR0913 - the one door, and every option has a default
     options = ReaderOptions(max_length, max_truncated, None if prompt is None else Prompt.of(prompt))
     if isinstance(source, str) and source == DEFAULT:
         network, tokenizer = _read_embedded(choose_device(device))
-        if (
-            inputs is None and prompt is None
-        ):  # known, so that the first result need not wait for a search of all entry points
+        if inputs is None and prompt is None:  # known: the first result need not wait for a search of entry points
             reader, head = TextReader(network, tokenizer, options), ClassesHead.of(network.config).named(names)
             return NetworkModel(network, reader, head, batch_tokens=batch_tokens)
     else:
@@ -132,6 +139,11 @@ def _obtain(
     source: object, inputs: str | None, device: str | torch.device | None, trust: bool
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Network and tokenizer from any of the forms that have them."""
+    if isinstance(source, str) and source.startswith(EMBEDDED):
+        name = source.removeprefix(EMBEDDED)
+        network, processor = _read(str(embedded_path(name)), inputs, choose_device(device), trust)
+        network.name_or_path = f"didact/{name} (embedded)"
+        return network, processor
     if isinstance(source, (str, Path)):
         return _read(str(source), inputs, choose_device(device), trust)
     source = without_peft(source)

@@ -67,9 +67,9 @@ class SpanScores:
                 sums = (starts[:, None] + ends).numpy()
                 steps = np.arange(len(columns)) - np.arange(len(columns))[:, None]
                 sums[(steps < 0) | (steps >= longest)] = -math.inf
-                start, end = np.unravel_index(sums.argmax(), sums.shape)
-                if sums[start, end] > highest:
-                    chosen, highest = (int(places[columns[start]]), int(places[columns[end]])), float(sums[start, end])
+                at = np.unravel_index(sums.argmax(), sums.shape)
+                if sums[at] > highest:
+                    chosen, highest = (int(places[columns[at[0]]]), int(places[columns[at[1]]])), float(sums[at])
         field, begin, _ = code.tokens[chosen[0]] or (field_of_answers(code), 0, 0)
         end = (code.tokens[chosen[1]] or (0, 0, 0))[2]
         written = code.texts[field][begin:end]  # tokens may include the blanks around words

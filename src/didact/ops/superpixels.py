@@ -34,11 +34,10 @@ def superpixels(pixels: NDArray[np.uint8], parts: int = 64, compactness: float =
         np.minimum((np.arange(max(1, round(side / scale))) + 0.5) * scale, side - 1).astype(int)
         for side in (height, width)
     )
-    small = _in_one_piece(_clustered(pixels[rows][:, columns], parts, compactness))
+    pieces = _in_one_piece(_clustered(pixels[rows][:, columns], parts, compactness))
+    small = np.unique(pieces, return_inverse=True)[1].reshape(pieces.shape).astype(np.int64)
     down, across = (np.arange(side) * len(places) // side for side, places in ((height, rows), (width, columns)))
-    labels = small[down][:, across]
-    _, numbered = np.unique(labels, return_inverse=True)
-    return np.asarray(numbered, dtype=np.int64).reshape(height, width)
+    return np.asarray(small[down][:, across])
 
 
 def _clustered(pixels: NDArray[np.uint8], parts: int, compactness: float) -> Ints:

@@ -7,6 +7,7 @@ against it, violet is importance without a sign, as in every other output.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ FOR, AGAINST, UNSIGNED = "#0a5fc0", "#d95205", "#6a2fc4"
 DENSITY = 0.78
 """How much of the strongest part's colour hides the image."""
 _FADED = 0.45
+_BAND = 256
 
 
 def overlay_png(explanations: Sequence[Explanation]) -> bytes:
@@ -43,7 +45,9 @@ def overlay_png(explanations: Sequence[Explanation]) -> bytes:
 
 def overlay(explanation: Explanation, field: int = 0) -> Pixels:
     """The image of one field under the colours of its scores: (height, width, 3)."""
-    return blended(picture(explanation, field).pixels, heat(explanation, field), explanation.signed)
+    pixels, strength = picture(explanation, field).pixels, heat(explanation, field)
+    bands = [slice(top, top + _BAND) for top in range(0, len(pixels), _BAND)]  # which spares memory
+    return np.concatenate([blended(pixels[band], strength[band], explanation.signed) for band in bands])
 
 
 def picture(explanation: Explanation, field: int = 0) -> Image:
@@ -74,8 +78,8 @@ def reduced(explanation: Explanation, field: int, columns: int, rows: int) -> tu
     """Image and strengths as means over ``columns`` x ``rows`` cells, for outputs with few of them."""
     pixels, strength = picture(explanation, field).pixels, heat(explanation, field)
     down, across = _cuts(len(pixels), rows), _cuts(pixels.shape[1], columns)
-    mean = _means(pixels.astype(np.float64), down, across)
-    seen = _means((~np.isnan(strength)).astype(np.float64)[..., None], down, across)[..., 0]
+    mean = _means(pixels, down, across)
+    seen = _means(~np.isnan(strength)[..., None], down, across)[..., 0]
     total = _means(np.nan_to_num(strength)[..., None], down, across)[..., 0]
     return np.round(mean).astype(np.uint8), np.where(seen > 0, total / np.maximum(seen, 1e-9), np.nan)
 
@@ -96,7 +100,7 @@ def _cuts(length: int, parts: int) -> NDArray[np.intp]:
     return np.unique(np.arange(parts) * length // parts)
 
 
-def _means(values: Floats, down: NDArray[np.intp], across: NDArray[np.intp]) -> Floats:
-    sums = np.add.reduceat(np.add.reduceat(values, down, axis=0), across, axis=1)
+def _means(values: NDArray[Any], down: NDArray[np.intp], across: NDArray[np.intp]) -> Floats:
+    sums = np.add.reduceat(np.add.reduceat(values, down, axis=0, dtype=np.float64), across, axis=1)
     heights, widths = np.diff([*down, values.shape[0]]), np.diff([*across, values.shape[1]])
     return np.asarray(sums / (heights[:, None, None] * widths[None, :, None]))

@@ -19,7 +19,7 @@ from didact.protocols import Model
 from didact.simulation.scoring import METRICS
 from didact.students.base import Channel, Hint, Ints, LabelledExample, Student, StudentOutcome
 from didact.students.matching import reaches, reaching
-from didact.types import AnswerKind, Example, Floats
+from didact.types import AnswerKind, Example, Floats, Prediction, Span
 
 NONE = "none"
 """The method of students that are trained without hints."""
@@ -205,10 +205,35 @@ class Simulation:
 
 
 def teacher_answers(model: Model, examples: Sequence[Example]) -> list[LabelledExample]:
-    """Examples with the model's predictions: the class's index, or the number. Gold labels are not used."""
-    predictions = model.predict(examples)
-    answers = [prediction.outputs[0] if prediction.is_regression else prediction.index for prediction in predictions]
-    return [LabelledExample(example, answer) for example, answer in zip(examples, answers, strict=True)]
+    """Examples with the model's predictions: the class's index, the number or the span. Gold labels are not used.
+
+    Raises:
+        InputError: an example is an image, or the model predicts that a question has no answer, or an answer that is no
+            place in the input.
+    """
+    for example in examples:
+        if not example.is_textual:
+            raise InputError(
+                f"students read texts and pairs of texts, and {example.preview} was given; evaluate grades "
+                "explanations of images, without students"
+            )
+    return [
+        LabelledExample(example, _imitated(example, prediction))
+        for example, prediction in zip(examples, model.predict(examples), strict=True)
+    ]
+
+
+def _imitated(example: Example, prediction: Prediction) -> int | float | Span:
+    if prediction.kind == "class":
+        return prediction.index
+    if prediction.kind == "number":
+        return prediction.outputs[0]
+    if not isinstance(prediction.extract, Span) or prediction.extract.start == prediction.extract.end:
+        raise InputError(
+            f"the model predicts {prediction.label!r} for {example.preview}, and students imitate classes, numbers and "
+            "spans of the input; leave it out"
+        )
+    return prediction.extract
 
 
 def matching_channels(

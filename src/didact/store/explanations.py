@@ -35,9 +35,9 @@ from didact.store.regions import (
     plain_fields,
     plain_lists,
     plain_parts,
-    read_fields,
     read_lists,
     read_parts,
+    row_fields,
     spans_of,
 )
 from didact.types import (
@@ -237,8 +237,7 @@ def _example(row: Row, spans: _Spans) -> Example:
     rationale = None if row["rationale_start"] is None else spans.of(row, "rationale")
     annotators = tuple(tuple(spans[tuple(place)] for place in marked) for marked in row["annotators"])
     return Example(
-        fields=read_fields(row["fields"])
-        or tuple(row[name] for name in ("text", "text_pair") if row[name] is not None),
+        fields=row_fields(row),
         label=_read_label(row),
         rationale=None if rationale is None else read_parts(row["rationale_regions"], rationale, "rationale"),
         id=row["id"],

@@ -7,7 +7,7 @@ values hold each once.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from didact.types import Example, Field, Image, Region, Span, plain_regions, read_regions
 from didact.validation import list_value, object_value, parse_json, text_value
@@ -57,10 +57,12 @@ def plain_fields(example: Example) -> str | None:
     return json.dumps([field if isinstance(field, str) else field.to_dict() for field in example.fields])
 
 
-def read_fields(text: str | None) -> tuple[Field, ...]:
-    """Inverse of ``plain_fields``; nothing where nothing is written."""
-    written = () if text is None else list_value(parse_json(text, "fields"), "fields")
-    return tuple(_read_field(field) for field in written)
+def row_fields(row: Mapping[str, str | None]) -> tuple[Field, ...]:
+    """The fields of an example from the columns ``fields``, ``text`` and ``text_pair`` of its row."""
+    written = row.get("fields")
+    if written is None:
+        return tuple(text for text in (row["text"], row["text_pair"]) if text is not None)
+    return tuple(_read_field(field) for field in list_value(parse_json(written, "fields"), "fields"))
 
 
 def _read_field(plain: object) -> Field:

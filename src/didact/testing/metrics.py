@@ -32,10 +32,10 @@ from didact.models.network import NetworkModel
 from didact.ops.units import word_spans
 from didact.protocols import Evidence, Model
 from didact.testing.conformance import make_case, network_state
-from didact.testing.tiny import TEXTS, tiny_model
-from didact.types import Cost, Example, Explanation, Grade, Invariance, Level, MetricCard, Span
+from didact.testing.tiny import TEXTS, tiny_image_model, tiny_images, tiny_model
+from didact.types import Box, Cost, Example, Explanation, Grade, Image, Invariance, Level, MetricCard, Span
 
-CASES = ("words", "tokens", "pairs", "black_box", "regression")
+CASES = ("words", "tokens", "pairs", "black_box", "regression", "images")
 FAMILIES = ("faithfulness", "stability", "plausibility", "agreement", "efficiency")
 GIVEN = frozenset({"corpus", "text", "classes"})
 """Needs that all evidence here meets."""
@@ -61,13 +61,13 @@ Check = Callable[[BaseMetric, Evidence], None]
 def make_evidence(case: str) -> Evidence:
     """Random explanations of a few texts by a tiny model, with everything a metric may need.
 
-    Cases: "words" and "tokens" of single texts, "pairs", a "black_box" and a "regression". Texts have rationales, one
-    of them by two annotators. The model itself stands in for the surrogate. Costs are made up, so that they are the
-    same in every run; the other explainers are slower.
+    Cases: "words" and "tokens" of single texts, "pairs", a "black_box", a "regression" and "images". All have
+    rationales, one of them by two annotators. The model itself stands in for the surrogate. Costs are made up, so that
+    they are the same in every run; the other explainers are slower.
     """
     model = _model(case)
-    examples = _examples("pairs" if case == "pairs" else "texts")
-    level: Level = "token" if case == "tokens" else "word"
+    examples = _images() if case == "images" else _examples("pairs" if case == "pairs" else "texts")
+    level: Level | None = {"tokens": "token", "images": None}.get(case, "word")
 
     def random(seed: int, seconds: float) -> list[Explanation]:
         explanations = Random(seed=seed, level=level).explain(model, examples)
@@ -88,7 +88,9 @@ def applicable(card: MetricCard, case: str) -> list[str]:
     """Names of the checks that are meaningful for this card on this case."""
     if case == "regression":
         return ["regression_or_refusal"]
-    skipped = {"regression_or_refusal"}
+    if case == "images" and "text" in card.needs:
+        return ["images_are_refused"]
+    skipped = {"regression_or_refusal", "images_are_refused"}
     if case != "words":  # these look at the metric rather than at what it is given
         skipped |= {"card_is_complete", "settings_round_trip", "nothing_gives_nothing"}
     if case == "tokens" or card.invariant == "none":
@@ -210,6 +212,12 @@ def regression_or_refusal(metric: BaseMetric, evidence: Evidence) -> None:
     assert metric.card.name in refusal if refusal else len(grades) == len(evidence.explanations)
 
 
+def images_are_refused(metric: BaseMetric, evidence: Evidence) -> None:
+    """Where the card needs texts, an image is refused with an error that names the metric."""
+    with pytest.raises(InputError, match=f"{metric.card.name} compares words"):
+        metric.measure(evidence)
+
+
 CHECKS: dict[str, Check] = {
     function.__name__: function
     for function in (
@@ -226,6 +234,7 @@ CHECKS: dict[str, Check] = {
         model_untouched,
         missing_needs_are_named,
         regression_or_refusal,
+        images_are_refused,
     )
 }
 
@@ -235,6 +244,8 @@ def _model(case: str) -> Model:
         return load_model(tiny_model("bert"), inputs="pair")
     if case == "regression":
         return make_case("bert", ["score"])
+    if case == "images":
+        return load_model(tiny_image_model())
     return make_case("black_box" if case == "black_box" else "bert")
 
 
@@ -248,6 +259,17 @@ def _examples(kind: str) -> list[Example]:
         rationale = (Span(words[1].start, words[2].end), *(word_spans(pair, 1)[:1] if pair is not None else ()))
         annotators = (rationale, (words[0],)) if number == 0 else ()
         examples.append(Example(text, pair, rationale=rationale, id=f"text {number}", annotators=annotators))
+    return examples
+
+
+def _images() -> list[Example]:
+    """Images whose upper left corner is the rationale; of the first, another person marked the lower right."""
+    examples = []
+    for number, example in enumerate(tiny_images()):
+        ((width, height),) = (field.size for field in example.fields if isinstance(field, Image))
+        corners = Box(0, 0, width // 3, height // 3), Box(width // 2, height // 2, width, height)
+        annotators = ((corners[0],), (corners[1],)) if number == 0 else ()
+        examples.append(replace(example, rationale=corners[:1], id=f"image {number}", annotators=annotators))
     return examples
 
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from didact.attribution.base import ATTRIBUTIONS, check_needs
+from didact.attribution.base import ATTRIBUTIONS, check_inputs, check_needs, takes
 from didact.data.dataset import Dataset
 from didact.data.load import load_data
 from didact.errors import InputError, ParameterError
@@ -90,6 +90,7 @@ def prepare(
             chosen[name] = ATTRIBUTIONS.get(name)()
     for label, explainer in chosen.items():
         check_needs(explainer.card, loaded)
+        check_inputs(explainer.card, dataset.examples)
         _check_rationales(label, explainer.card.needs_rationale, dataset)
     metrics = _metrics(recipe, loaded, dataset, chosen)
     return GradingExperiment(recipe, loaded, dataset, chosen, metrics, _tuning(recipe, dataset, metrics))
@@ -98,7 +99,7 @@ def prepare(
 def _explainers(recipe: GradingRecipe, model: Model, data: Dataset) -> dict[str, Explainer]:
     entries = recipe.explainers
     if isinstance(entries, str):
-        cards = [card for card in ATTRIBUTIONS.cards() if card.needs <= model.capabilities]
+        cards = [c for c in ATTRIBUTIONS.cards() if c.needs <= model.capabilities and takes(c, data.examples)]
         entries = tuple(Entry(c.name, c.name) for c in cards if not c.needs_rationale or has_rationales(data))
     return {one.label: ATTRIBUTIONS.get(one.name).configured(**one.settings) for one in entries}
 

@@ -103,8 +103,8 @@ def prepare(
     for explainer in made.values():
         check_needs(explainer.card, teacher)
     taught, test_answers = (teacher_answers(teacher, some.examples) for some in (pool, tested))
-    is_number = any(isinstance(one.answer, float) for one in taught)
-    task: AnswerKind = "number" if is_number else "class"
+    kinds: dict[type, AnswerKind] = {float: "number", Span: "span"}
+    task = kinds.get(type(taught[0].answer), "class")
     facts = {
         "teacher": {
             "name": display_name(teacher.name),
@@ -118,7 +118,7 @@ def prepare(
         taught,
         test_answers,
         task,
-        () if is_number else teacher.labels,
+        teacher.labels if task == "class" else (),
         made,
         (),
         *_students(recipe, task),

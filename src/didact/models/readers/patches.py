@@ -103,7 +103,7 @@ class PatchesReader(Reader[ProcessedImage]):
         self._recent: dict[str, ProcessedImage] = {}
         self._further: frozenset[str] | None = None
         self.grid = self._find_grid()
-        self.reads = "first" if self.grid.first else "mean"
+        self.reads = None if self.grid.first else "mean"  # without a position of its own, the classifier reads them all
 
     @classmethod
     def serves(cls, network: nn.Module, processor: object) -> bool:
@@ -305,7 +305,7 @@ class PatchesReader(Reader[ProcessedImage]):
         return states.shape[1]
 
     def _states(self, inputs: Inputs) -> Tensor:
-        states: Tensor = self.network.base_model(**inputs).last_hidden_state  # type: ignore[union-attr, operator]
+        states: Tensor = self.network.base_model(**inputs).last_hidden_state  # type: ignore[operator]
         return states
 
 

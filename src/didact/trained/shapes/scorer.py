@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from didact.errors import FormatError, InputError, ParameterError
+from didact.errors import CapabilityError, FormatError, InputError, ParameterError
 from didact.models.network import NetworkModel
 from didact.protocols import Model
 from didact.trained.shapes._attention import Sight
@@ -85,6 +85,7 @@ class Scorer(Shape):
                 of tokens: "own" ones, random at first, the explained model's as "first" values, or these "kept", with a
                 learned matrix that turns them to the width.
         """
+        _need_texts(units)
         own = dict(settings)
         embeddings, min_count = own.pop("embeddings", "own"), cast("int", own.pop("min_count", 2))
         known = None if embeddings == "own" else _input_embeddings(model)
@@ -336,6 +337,15 @@ def _padded(columns: Sequence[NDArray[np.generic]]) -> NDArray[np.int64]:
     for row, column in zip(padded, columns, strict=True):
         row[: len(column)] = column
     return padded
+
+
+def _need_texts(units: Sequence[Units]) -> None:
+    for own in units:
+        if not own.example.is_textual:
+            raise CapabilityError(
+                f"the scorer reads words or tokens, and {own.example.preview} was given; train an explainer that reads "
+                "the model's hidden states instead: the preset probe"
+            )
 
 
 def _input_embeddings(model: Model) -> Tensor:

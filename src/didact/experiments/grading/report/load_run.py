@@ -17,6 +17,7 @@ from didact.errors import FormatError, InputError
 from didact.experiments.engine.objects import read_object
 from didact.experiments.grading.summary import ExplainerInfo, MetricInfo, ResultArrays, gather
 from didact.store import explanations, records
+from didact.store.regions import row_fields
 from didact.types import Example, Explanation
 from didact.validation import object_value
 
@@ -109,7 +110,7 @@ class Kept:
         for place, labels, gold, is_number, predicted in zip(
             self._places, *(once.column(name).to_pylist() for name in _GOLD), strict=True
         ):
-            name = labels[int(gold)] if is_number and 0 <= int(gold) < len(labels) else gold
+            name = labels[int(gold)] if is_number and gold.isdecimal() and int(gold) < len(labels) else gold
             if place is not None and name in labels:
                 wrong[place] = name != predicted
         return wrong
@@ -125,8 +126,8 @@ class Kept:
 
     def _of(self, row: Mapping[str, object]) -> dict[str, Explanation]:
         table = self.table
-        for name in ("text", "text_pair", "id"):
-            column, wanted = table.column(name), row[name]
+        for name in (name for name in _EXAMPLE if name in row):
+            column, wanted = table.column(name).cast(pa.string()), row[name]
             table = table.filter(pc.is_null(column) if wanted is None else pc.equal(column, wanted))
         labels, seeds = (table.column(name).to_pylist() for name in ("explainer", "seed"))
         order = sorted(range(table.num_rows), key=lambda at: seeds[at], reverse=True)
@@ -138,7 +139,7 @@ class Kept:
     @cached_property
     def _once(self) -> pa.Table:
         """One row per example: what does not depend on the explainer."""
-        table = self.table.select(_SOURCE)
+        table = self.table.select([name for name in _SOURCE if name in self.table.column_names])
         first = table.slice(0, 1)
         same = [pc.equal(table.column(name), first.column(name)[0]) for name in ("explainer", "seed")]
         return table.filter(pc.and_(*same))
@@ -147,8 +148,8 @@ class Kept:
     def _places(self) -> list[int | None]:
         """The number of each of these rows among the examples of the records."""
         known = {name: place for place, name in enumerate(self.examples)}
-        columns = (self._once.column(name).to_pylist() for name in ("id", "text", "text_pair"))
-        return [known.get(_key(*row)) for row in zip(*columns, strict=True)]
+        rows = self._once.select([name for name in _EXAMPLE if name in self._once.column_names]).to_pylist()
+        return [known.get(_key(row)) for row in rows]
 
 
 def read_run(folder: Path) -> Run:
@@ -176,7 +177,8 @@ def read_run(folder: Path) -> Run:
 
 
 _GOLD = ("labels", "label", "label_is_number", "predicted")
-_SOURCE = ["explainer", "seed", "id", "text", "text_pair", "truncated", *_GOLD]
+_EXAMPLE = ("id", "text", "text_pair", "fields")
+_SOURCE = ["explainer", "seed", *_EXAMPLE, "truncated", *_GOLD]
 
 
 def _check(folder: Path) -> None:
@@ -212,9 +214,9 @@ def _explanations(path: Path) -> pa.Table | None:
     return table if table.num_rows else None
 
 
-def _key(given: str | None, text: str, pair: str | None) -> str:
+def _key(row: Mapping[str, str | None]) -> str:
     """The example's name in the records."""
-    return given if given is not None else Example(text, pair).fingerprint
+    return row["id"] if row["id"] is not None else Example(fields=row_fields(row)).fingerprint
 
 
 def _costs(measured: ResultArrays, table: pa.Table | None) -> dict[str, Spent]:

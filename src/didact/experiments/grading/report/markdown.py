@@ -101,7 +101,7 @@ def _picks(findings: GradingFindings) -> list[str]:
         first = pick.explanations[0]
         gold = "" if first.example.label is None else f", gold label {answers.gold(first.example)}"
         predicted = f"predicted {answers.predicted(first)} ({facts.certainty(first)}{gold})"
-        source = name(" / ".join(first.example.texts), 300)
+        source = name(" / ".join(map(str, first.example.fields)), 300)
         table = as_markdown(ReportTable.of(("explainer", "words"), rows))
         parts.append(f"**{text(pick.why)}**: {text(predicted)}\n\n> {text(source)}\n\n{table}")
     return parts
