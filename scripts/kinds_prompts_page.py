@@ -20,7 +20,7 @@ GRADES = {
 HEAD = """## Prompted language models
 
 {model} as a classifier with the four-shot prompts in `docs/kinds/prompts`, on {machine},
-torch {torch}, Transformers {transformers}. Words are units, and methods show absent ones as the unknown token. Means over
+torch {torch}, Transformers {transformers}. Words are units; methods show absent ones as the unknown token. Means over
 texts with their 95 % intervals; `random` is the chance level of the table, and chance of the accuracy is stated.
 
 ```
