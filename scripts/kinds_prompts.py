@@ -43,7 +43,7 @@ METHODS: dict[str, dict[str, object]] = {
     "occlusion": {},
     "lime": {"samples": 200},
     "kernel_shap": {"evaluations": 200},
-    "integrated_gradients": {"steps": 16},
+    "integrated_gradients": {"steps": 16, "max_steps": 64},
     "gradient_x_input": {},
     "attention": {},
     "self_ranking": {},

@@ -1,0 +1,102 @@
+"""Writes the page about prompted language models from the record of ``scripts/kinds_prompts.py``.
+
+python scripts/kinds_prompts_page.py docs/results/kinds/prompts.json
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from didact.render.markup import markdown_table
+
+GRADES = {
+    "sufficiency": "sufficiency ↓",
+    "comprehensiveness": "comprehensiveness ↑",
+    "log_probability_drop": "log-probability drop ↓",
+}
+HEAD = """## Prompted language models
+
+{model} as a classifier with the four-shot prompts in `docs/kinds/prompts`, on {machine},
+torch {torch}, Transformers {transformers}. Words are units; methods show absent ones as the unknown token. Means over
+texts with their 95 % intervals; `random` is the chance level of the table, and chance of the accuracy is stated.
+
+```
+python scripts/kinds_prompts.py --model SmolLM2-135M-Instruct.Q4_1.gguf --out docs/results/kinds/prompts.json
+```
+"""
+
+
+def main() -> None:
+    """Read the record, write the page beside it."""
+    path = Path(sys.argv[1])
+    record = json.loads(path.read_text("utf-8"))
+    parts = [HEAD.format(model=record["model"], machine=record["machine"], **picked(record["versions"]))]
+    for task, own in record["tasks"].items():
+        parts += [f"### {task} ({own['split']}, {own['shots']} shots)\n", *sentences(own)]
+        if "faithfulness" in own:
+            parts.append(table(own["faithfulness"]))
+    path.with_suffix(".md").write_text("\n".join(parts) + "\n", encoding="utf-8")
+
+
+def picked(versions: dict[str, str]) -> dict[str, str]:
+    """The versions that the head names."""
+    return {name: versions[name] for name in ("torch", "transformers")}
+
+
+def sentences(own: dict[str, Any]) -> list[str]:
+    """Accuracy, reuse of prefixes, and peers, as far as they were measured."""
+    made = [accuracy(own["accuracy"])] if "accuracy" in own else []
+    made += [reuse(kind, row) for kind, row in own.get("prefix_reuse", {}).items() if isinstance(row, dict)]
+    if "captum" in own:
+        row = own["captum"]
+        made.append(
+            f"captum's LLMAttribution (feature ablation, label words in one pass), {row['evaluations']} evaluations: "
+            f"{row['captum seconds']:.2f} s, ours {row['ours seconds']:.2f} s, **{row['speed-up']:.1f} ×**; rank "
+            f"correlation of the scores {shown(row['spearman'])}."
+        )
+    if "interpreto" in own:
+        row = own["interpreto"]
+        made.append(
+            f"interpreto's occlusion, in batches of {row['batch']}: {1e3 * row['seconds per evaluation']:.1f} ms per "
+            f"evaluation, ours {1e3 * row['ours']:.1f} ms, **{row['speed-up']:.1f} ×** (it explains the whole prompt)."
+        )
+    return [f"{sentence}\n" for sentence in made]
+
+
+def accuracy(row: dict[str, float]) -> str:
+    """Share of texts whose label is predicted."""
+    return f"Accuracy {shown(row)} on {row['n']} texts (chance {row['chance']:.2f})."
+
+
+def reuse(kind: str, row: dict[str, float]) -> str:
+    """What reading the common beginning once gains."""
+    return (
+        f"Variants ({kind}): {row['per second']:.0f} per second with the common beginning read once, "
+        f"{row['per second without']:.0f} without, **{row['speed-up']:.1f} ×**; largest difference "
+        f"{row['largest difference']:.1e}."
+    )
+
+
+def table(rows: dict[str, Any]) -> str:
+    """Methods by grades."""
+    cells = [
+        [method, *(shown(row[name]) for name in GRADES), f"{row['seconds per text']:.2f}"]
+        for method, row in rows.items()
+    ]
+    lists, note = rows.get("self_ranking", {}), ""
+    if "listed" in lists:
+        counts = f"{lists['listed']:.1f} words of the text and {lists['invented']:.1f} that are not in it"
+        note = f"\nA list of `self_ranking` has {counts}.\n"
+    return markdown_table(["method", *GRADES.values(), "seconds per text"], cells) + "\n" + note
+
+
+def shown(value: dict[str, float]) -> str:
+    """A mean with its interval."""
+    return f"{value['mean']:.3f} [{value['low']:.3f}, {value['high']:.3f}]"
+
+
+if __name__ == "__main__":
+    main()
