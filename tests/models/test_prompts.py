@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from pathlib import Path
 
 import numpy as np
@@ -247,3 +249,12 @@ def test_blanks_at_the_end_of_a_template_move_to_the_words() -> None:
     assert Prompt("{text} is ", ["a", "b"]).words == (" a", " b")
     assert Prompt("{text} is ", ["a", "b"]).around == ("", " is")
     assert Prompt("{text} is\n", ["a", "b"]).words == ("a", "b")
+
+
+@pytest.mark.parametrize(("task", "split"), [("sst2", "validation"), ("sst2", "test"), ("ag_news", "test")])
+def test_no_shot_of_a_measured_prompt_is_a_test_text(task: str, split: str, shared: Path) -> None:
+    prompt = Prompt.of(Path(__file__).parents[2] / "docs" / "kinds" / "prompts" / f"{task}.toml")
+    with gzip.open(shared / "data" / task / f"{split}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        texts = {json.loads(line)["text"] for line in lines}
+    assert not texts & {shot.text for shot in prompt.shots if isinstance(shot, Shot)}
+    assert len(prompt.shots) == 4
