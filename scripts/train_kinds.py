@@ -179,7 +179,7 @@ def train_questions(recipe: Recipe) -> Trained:
         around = {name: batch[name][rows] for name in ("attention_mask", "token_type_ids")}
         return {"input_ids": ids, **around, "start_positions": places[rows], "end_positions": places[rows]}
 
-    recipe.loss_of(network, draw, 2_500)
+    recipe.loss_of(network, draw, 600)
     held_out = questions(1_000, seed=HELD_OUT)
     with torch.no_grad():
         result = network(**encoded(tokenizer, held_out).to(recipe.device))
