@@ -96,7 +96,7 @@ def main() -> None:
 def curves(model: NetworkModel, examples: Sequence[Example], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Areas of every method per image, after each method."""
     right = [own.label == example.label for own, example in zip(model.predict(examples), examples, strict=True)]
-    explainers = {name: ATTRIBUTIONS.get(name).configured(**own) for name, own in METHODS.items()}
+    explainers: dict[str, Explainer] = {name: ATTRIBUTIONS.get(name).configured(**own) for name, own in METHODS.items()}
     made: dict[str, Any] = {"accuracy": float(np.mean(right)), "settings": METHODS, "values": {}, "seconds": {}}
     if options.train:
         explainers["probe"], made["probe"] = learned(model, options)
@@ -169,7 +169,7 @@ class OtherLibraries:
         """The explained logit of rows of 0 and 1 per patch."""
         values = []
         with torch.inference_mode():
-            for rows in torch.from_numpy(np.asarray(keep, dtype=np.float32)).split(64):
+            for rows in torch.from_numpy(np.asarray(keep, dtype=np.float32)).split(64):  # type: ignore[no-untyped-call]
                 share = rows.to(self.pixels.device)[:, self.owner[0, 0]][:, None]
                 values.append(self.forward(share * self.pixels + (1 - share) * self.mean)[:, self.target])
         return torch.cat(values).double().cpu().numpy()

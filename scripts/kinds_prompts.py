@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -155,10 +156,10 @@ def prefix_reuse(model: NetworkModel, examples: list[Example], args: argparse.Na
     whole = model.traits
     rows: dict[str, Any] = {"reused": whole.reuses_prefix}
     for kind, keep in masks.items():
-        made: dict[bool, tuple[float, Floats]] = {}
+        made: dict[bool, tuple[float, list[Floats]]] = {}
         for reuse in (True, False):
             model._traits = replace(whole, reuses_prefix=reuse)
-            made[reuse] = timed(lambda keep=keep: np.concatenate(model.score(units, targets, keep)))
+            made[reuse] = timed(partial(model.score, units, targets, keep))
         model._traits = whole
         count = sum(len(own) for own in keep)
         rows[kind] = {
@@ -166,7 +167,7 @@ def prefix_reuse(model: NetworkModel, examples: list[Example], args: argparse.Na
             "per second": count / made[True][0],
             "per second without": count / made[False][0],
             "speed-up": made[False][0] / made[True][0],
-            "largest difference": float(np.abs(made[True][1] - made[False][1]).max()),
+            "largest difference": float(np.abs(np.concatenate(made[True][1]) - np.concatenate(made[False][1])).max()),
         }
     return rows
 
@@ -225,7 +226,7 @@ def interpreto(model: NetworkModel, examples: list[Example], args: argparse.Name
             batch_size=batch,
             granularity=library.Granularity.WORD,
         )
-        rows[batch] = timed(lambda explainer=explainer: explainer(prompts, words))[0] / evaluations
+        rows[batch] = timed(partial(explainer, prompts, words))[0] / evaluations
     ours = seconds / sum(own.cost.forwards for own in explained)
     best = min(rows, key=rows.__getitem__)
     return {"seconds per evaluation": rows[best], "batch": best, "ours": ours, "speed-up": rows[best] / ours}

@@ -60,7 +60,7 @@ def main() -> None:
     options = _options()
     if not options.page:
         deadline = time.time() + options.seconds
-        figures = {"command": COMMAND, "versions": versions(), "pairs": {}}
+        figures: dict[str, Any] = {"command": COMMAND, "versions": versions(), "pairs": {}}
         pooled: dict[str, Values] = {}
         for pair in options.pairs.split(","):
             folder = options.out / pair

@@ -31,7 +31,7 @@ from didact.metrics.plausibility.rationale_auc import RationaleAuc
 from didact.protocols import Evidence, Model
 from didact.provenance import versions
 from didact.stats.bootstrap import interval
-from didact.types import Explanation, Floats, Region, Span, Units, overlapping
+from didact.types import Bools, Explanation, Floats, Region, Span, Units, overlapping
 
 METHODS = (
     "random",
@@ -60,7 +60,7 @@ def main() -> None:
     model = didact.load_model(options.model, device=options.device)
     predictions = model.predict([question.example for question in questions])
     right = np.array([_overlap(p.extract, q.answers) for p, q in zip(predictions, questions, strict=True)])
-    results = {
+    results: dict[str, Any] = {
         "command": f"python scripts/kinds_questions.py --model DIR --questions {len(questions)} --seed {options.seed}",
         "model": {"name": Path(model.name).name, "fingerprint": model.fingerprint()},
         "data": {"name": "qed", "split": options.split, "questions": len(questions), "seed": options.seed},
@@ -150,7 +150,7 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _judged(method: str, model: Model, questions: Sequence[Question], right: Floats) -> dict[str, object]:
+def _judged(method: str, model: Model, questions: Sequence[Question], right: Bools) -> dict[str, object]:
     """AUC of one method with intervals, and what it took."""
     started = time.perf_counter()
     explanations = didact.explain([question.example for question in questions], model, method, progress=False)
@@ -198,7 +198,7 @@ def _overlap(answer: object, gold: Sequence[Span]) -> bool:
     return isinstance(answer, Span) and bool(overlapping([answer], gold).any())
 
 
-def _answers(predictions: Sequence[object], questions: Sequence[Question], right: Floats) -> dict[str, float]:
+def _answers(predictions: Sequence[object], questions: Sequence[Question], right: Bools) -> dict[str, float]:
     spans = [prediction.extract for prediction in predictions]  # type: ignore[attr-defined]
     exact = [span in question.answers for span, question in zip(spans, questions, strict=True)]
     none = [span.start == span.end for span in spans]

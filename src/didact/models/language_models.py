@@ -21,12 +21,12 @@ ADAPTER = "adapter_config.json"
 
 def read_gguf(path: Path, device: torch.device) -> Loaded:
     """Network, in float32, and tokenizer of a GGUF file; quantised weights become the numbers that they stand for."""
-    place, options = str(path.parent), {"gguf_file": path.name}
+    place = str(path.parent)
     needs = "(GGUF files are read with the package gguf: pip install 'didact[llm]')"
     with reading(repr(str(path)), needs), contextlib.redirect_stderr(io.StringIO()):  # a bar of its own
-        tokenizer = pretrained("AutoTokenizer", place, **options)
+        tokenizer = pretrained("AutoTokenizer", place, gguf_file=path.name)
         network, report = pretrained(
-            "AutoModelForCausalLM", place, **options, dtype=torch.float32, output_loading_info=True
+            "AutoModelForCausalLM", place, gguf_file=path.name, dtype=torch.float32, output_loading_info=True
         )
     check_weights(report, repr(str(path)), lambda key: True)
     network.name_or_path = path.stem

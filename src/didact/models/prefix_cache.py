@@ -65,7 +65,8 @@ class PrefixRows:
         """
         starts, before = self.starts[rows], int(self.starts[rows].max())
         tail = starts[:, None] + np.arange(int(self.lengths[rows].max()))
-        inputs = taken({"position_ids": tail} | self.rows.columns(rows, self._width(rows)), tail)
+        columns: Columns = {"position_ids": tail, **self.rows.columns(rows, self._width(rows))}
+        inputs = taken(columns, tail)
         cached = np.arange(before) >= before - starts[:, None]
         inputs["attention_mask"] = np.concatenate([cached.astype(np.int64), inputs["attention_mask"]], 1)
         made: dict[str, Any] = {name: self.rows.reader.tensor(column) for name, column in inputs.items()}
@@ -160,7 +161,7 @@ class Prefixes:
             past_key_values=cache,
         )
         return [
-            (_joined(layer.keys, start, sizes), _joined(layer.values, start, sizes))  # type: ignore[arg-type] # read
+            (_joined(layer.keys, start, sizes), _joined(layer.values, start, sizes))  # type: ignore[arg-type, union-attr] # read
             for layer in cache.layers
         ]
 
@@ -207,9 +208,9 @@ def taken(columns: Columns, tail: Ints) -> Columns:
         if column is tail:
             made[name] = tail
             continue
-        made[name] = np.take_along_axis(column, np.minimum(tail, column.shape[1] - 1), 1)
+        made[name] = np.take_along_axis(column, np.minimum(tail, column.shape[1] - 1), 1)  # type: ignore[assignment]
         if name == "attention_mask":
-            made[name] = np.where(tail < column.shape[1], made[name], 0)
+            made[name] = made[name] * (tail < column.shape[1])
     return made
 
 

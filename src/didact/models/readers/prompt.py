@@ -104,7 +104,7 @@ class PromptReader(TextReader):
         )
         network = cast("PreTrainedModel", self.network)
         with quiet():
-            written = network.generate(
+            written = network.generate(  # type: ignore[operator] # mixed in by Transformers
                 input_ids=row["input_ids"], attention_mask=row["attention_mask"], generation_config=settings
             )
         return str(self.tokenizer.decode(written[0, row["input_ids"].shape[1] :], skip_special_tokens=True))
