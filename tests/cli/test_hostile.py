@@ -136,10 +136,10 @@ def test_what_cannot_be_written_is_refused_before_the_work(
 def test_a_result_that_cannot_be_written_is_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(path: Path, text: str) -> None:
+    def full(path: Path, data: bytes) -> None:
         raise InputError(f"cannot write {path}: No space left on device")
 
-    monkeypatch.setattr(disk, "write_text", full)
+    monkeypatch.setattr(disk, "write_bytes", full)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
     arguments = ["explain", TEXT, *QUICK, "--out", str(tmp_path / "r.json")]

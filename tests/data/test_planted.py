@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from didact.data.planted import CLASSES, DICTIONARY, SHAPES, questions, shapes, translations
+from didact.data.planted import CLASSES, DICTIONARY, FACTS, SHAPES, questions, shapes, translations
 from didact.types import Box, Example, Image, Span
 
 
@@ -29,14 +29,16 @@ def test_a_shape_fills_its_box_and_stands_out_from_its_ground() -> None:
         assert far[~inside].mean() < 0.02
 
 
-def test_a_question_is_decided_by_all_its_words_but_the_name() -> None:
+def test_a_question_is_answered_by_one_sentence_about_the_person() -> None:
     for example in questions(50):
         assert isinstance(example.label, Span)
         (name,) = {sentence.split()[0] for sentence in example.texts[1].split(" . ")}
-        *decides, answer = (_written(example, span) for span in example.rationale or ())
-        assert decides == [word for word in example.text.split() if word != name]
-        assert answer == _written(example, example.label)
-        assert example.texts[1][example.label.end :].startswith(" .")
+        assert name in example.text.split()
+        assert example.rationale == (example.label,)
+        sentence, _, values = next(fact for fact in FACTS.values() if fact[1].format(name) == example.text)
+        value = _written(example, example.label)
+        assert value in values
+        assert sentence.format(name, value) in example.texts[1]
 
 
 def test_the_words_of_a_translation_that_are_marked_are_those_that_are_wrong() -> None:

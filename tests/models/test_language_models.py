@@ -62,6 +62,9 @@ def test_learned_prompts_are_refused() -> None:
 
 def test_an_adapter_without_its_network_is_named(tmp_path: Path) -> None:
     (tmp_path / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(tmp_path / "none")}))
+    with pytest.raises(ModelError, match=r"holds no adapter_model.safetensors"):
+        load_model(str(tmp_path), prompt=PROMPT)
+    (tmp_path / "adapter_model.safetensors").touch()
     with pytest.raises(ModelError, match=r"is the network that it adapts where adapter_config.json says"):
         load_model(str(tmp_path), prompt=PROMPT)
 

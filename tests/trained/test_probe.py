@@ -7,7 +7,7 @@ import pytest
 
 from didact.attribution.base import ATTRIBUTIONS
 from didact.cli import main
-from didact.errors import CapabilityError, InputError, ParameterError
+from didact.errors import CapabilityError, DidactError, InputError, ParameterError
 from didact.models.load import load_model
 from didact.protocols import Model
 from didact.stats.correlation import spearman
@@ -66,7 +66,7 @@ def test_what_it_cannot_read_is_refused(model: Model) -> None:
 
 def test_a_scorer_of_words_refuses_images(model: Model) -> None:
     explained = ATTRIBUTIONS.get("occlusion")().explain(model, [bright(number) for number in range(20)])
-    with pytest.raises(CapabilityError, match="reads no text"):
+    with pytest.raises(DidactError, match=r"the scorer reads words or tokens, and an image .* the preset probe"):
         train("l2e", model, explained, epochs=1)
 
 

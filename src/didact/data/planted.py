@@ -128,8 +128,8 @@ FACTS: dict[str, tuple[str, str, tuple[str, ...]]] = {
 def questions(n: int, *, seed: int = 0) -> list[Example]:
     """Questions about one of several facts about a person, with a passage that states them.
 
-    The label is the answer's place in the passage. The rationale is what decides it: the answer, and the question's
-    words but for the name, which all sentences have.
+    The label is the answer's place in the passage, and so is the rationale: every sentence has the person's name, and
+    of the question's other words any is enough.
 
     Args:
         n: how many.
@@ -148,9 +148,7 @@ def _question(rng: random.Random, id: str) -> Example:
         passage += (" " if passage else "") + FACTS[fact][0].format(person, value)
         if fact == wanted:
             answer = Span(len(passage) - len(value) - 2, len(passage) - 2, 1)
-    question = FACTS[wanted][1].format(person)
-    decides = [span for span, word in zip(_spans(question.split(), 0), question.split(), strict=True) if word != person]
-    return Example(question, passage, label=answer, rationale=[*decides, answer], id=id)
+    return Example(FACTS[wanted][1].format(person), passage, label=answer, rationale=[answer], id=id)
 
 
 # --- translations -----------------------------------------------------------------------------------------------------

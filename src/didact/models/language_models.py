@@ -17,6 +17,7 @@ from didact.models.encoders import Loaded, check_weights, first_line, pretrained
 GGUF = ".gguf"
 ADAPTER = "adapter_config.json"
 """What marks a directory as one that peft wrote."""
+WEIGHTS = "adapter_model.safetensors"
 
 
 def read_gguf(path: Path, device: torch.device) -> Loaded:
@@ -40,6 +41,8 @@ def is_adapter(folder: Path) -> bool:
 
 def read_adapter(folder: Path, device: torch.device, trust: bool) -> Loaded:
     """The network that an adapter was trained on, with the adapter in it, and the tokenizer of either."""
+    if not (folder / WEIGHTS).is_file():
+        raise ModelError(f"{folder} holds no {WEIGHTS}; weights of adapters are read from safetensors only")
     with reading(repr(str(folder)), "(is the network that it adapts where adapter_config.json says?)"):
         entries = json.loads((folder / ADAPTER).read_text(encoding="utf-8"))
         base, task = str(entries["base_model_name_or_path"]), entries.get("task_type")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage
 
 Ints = NDArray[np.int64]
 Features = NDArray[np.float32]
@@ -74,6 +73,8 @@ def _nearest(features: Features, centres: Features, step: float) -> Ints:
 
 def _in_one_piece(labels: Ints) -> Ints:
     """The same with the largest piece of each part only; other pixels go to the nearest part."""
+    from scipy import ndimage  # a first explanation of a text need not wait for it
+
     kept = np.zeros(labels.shape, dtype=np.bool_)
     for number in np.unique(labels):
         pieces, count = ndimage.label(labels == number)
