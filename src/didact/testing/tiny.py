@@ -16,7 +16,6 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
-    ViTImageProcessor,
 )
 from transformers.image_processing_base import ImageProcessingMixin
 
@@ -104,6 +103,8 @@ def tiny_image_model(
         initializer_range=0.3,
     )
     with torch.random.fork_rng(), quiet():
+        from transformers import ViTImageProcessor  # warns where there is no torchvision
+
         torch.manual_seed(seed)
         network = AutoModelForImageClassification.from_config(config)
         return network.eval(), ViTImageProcessor(size={"height": 16, "width": 16})
