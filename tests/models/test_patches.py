@@ -1,6 +1,5 @@
 """Images as patches of a vision transformer: where they lie, how an absent one is shown, what is refused."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -289,10 +288,9 @@ def test_scores_of_a_trained_network_lie_on_the_shape_that_is_drawn() -> None:
     assert areas["gradient_norm"] > 0.6 > areas["random"]
 
 
-@pytest.mark.skipif("DIDACT_SHARED" not in os.environ, reason="needs the shared weights")
-def test_the_real_network_has_its_accuracy() -> None:
-    folder = Path(os.environ["DIDACT_SHARED"])
+def test_the_real_network_has_its_accuracy(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DIDACT_SHARED", str(shared))
     examples = list(load_data("cifar10", split="test", limit=60))
-    model = load_model(folder / "weights" / "vit-cifar10", device="cpu")
+    model = load_model(shared / "weights" / "vit-cifar10", device="cpu")
     predictions = model.predict(examples)
     assert np.mean([own.label == example.label for own, example in zip(predictions, examples, strict=True)]) > 0.85

@@ -124,7 +124,7 @@ class _Trial:
         """
         try:
             outputs = self.outputs(inputs, places)
-        except (TypeError, ValueError, IndexError, RuntimeError, NotImplementedError):
+        except (TypeError, ValueError, IndexError, RuntimeError):
             return math.inf
         outputs = outputs[:, : plain.shape[1]]
         floor = 16 * precision.step(plain.dtype, plain.device) / _TOLERANCE  # half precision cannot agree to 1e-5

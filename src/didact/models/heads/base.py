@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast
 
 from torch import Tensor, nn
 
@@ -110,9 +110,9 @@ class Head(ABC):
         made.labels = tuple(labels)
         return made
 
-    @abstractmethod
     def outputs(self, result: object) -> Tensor:
-        """What matters of a network's result, rows first."""
+        """What matters of a network's result, rows first: the logits, as Transformers' networks return them."""
+        return cast("HasLogits", result).logits
 
     def feeding(self, network: nn.Module, batch: EncodedBatch) -> dict[str, Any]:
         """What the network is called with: the batch's inputs, and what the head has it read or return besides."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Self
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from didact.models.batch import EncodedBatch
-from didact.models.heads.base import HEADS, HasLogits, Head, HeadCard
+from didact.models.heads.base import HEADS, Head, HeadCard
 from didact.models.outputs import labelled
 from didact.protocols import TargetLike
 from didact.types import SCALES, Prediction, Scale, Target
@@ -53,10 +53,6 @@ class ClassesHead(Head):
     def of(cls, config: PreTrainedConfig) -> Self:
         """Labels and problem type as configured."""
         return cls(label_names(config), several=config.problem_type == "multi_label_classification")
-
-    def outputs(self, result: object) -> Tensor:
-        """The logits, (rows, labels)."""
-        return cast("HasLogits", result).logits
 
     def predictions(self, outputs: Tensor, batch: EncodedBatch) -> list[Prediction]:
         """Logits and probabilities of each row."""

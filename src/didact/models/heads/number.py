@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Self
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from didact.models.batch import EncodedBatch
-from didact.models.heads.base import HEADS, HasLogits, Head, HeadCard
+from didact.models.heads.base import HEADS, Head, HeadCard
 from didact.models.heads.classes import is_regression, label_names
 from didact.models.outputs import labelled
 from didact.protocols import TargetLike
@@ -52,10 +52,6 @@ class NumberHead(Head):
     def of(cls, config: PreTrainedConfig) -> Self:
         """Names as configured."""
         return cls(label_names(config))
-
-    def outputs(self, result: object) -> Tensor:
-        """The numbers, (rows, outputs)."""
-        return cast("HasLogits", result).logits
 
     def predictions(self, outputs: Tensor, batch: EncodedBatch) -> list[Prediction]:
         """The numbers of each row."""

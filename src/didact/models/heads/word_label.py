@@ -12,7 +12,7 @@ from torch import Tensor
 
 from didact.models.batch import EncodedBatch, Ints
 from didact.models.encoding import Encoding
-from didact.models.heads.base import HEADS, HasLogits, Head, HeadCard
+from didact.models.heads.base import HEADS, Head, HeadCard
 from didact.models.heads.classes import ClassesHead, label_names
 from didact.models.outputs import labelled
 from didact.models.spans import occurrences
@@ -56,10 +56,6 @@ class WordLabelHead(Head):
     def of(cls, config: PreTrainedConfig) -> Self:
         """Labels as configured."""
         return cls(label_names(config))
-
-    def outputs(self, result: object) -> Tensor:
-        """The logits, (rows, positions, labels)."""
-        return cast("HasLogits", result).logits
 
     def predictions(self, outputs: Tensor, batch: EncodedBatch) -> list[Prediction]:
         """Logits and probabilities of one word of each row."""
