@@ -5,8 +5,8 @@ import pytest
 
 import didact
 from didact.errors import InputError, ModelError, ParameterError
-from didact.models.blackbox import BlackBox
-from didact.models.image_inputs import ImageInputs
+from didact.models.functions.blackbox import BlackBox
+from didact.models.functions.images import ImageInputs
 from didact.models.load import load_model
 from didact.types import Example, Image, Mask, Target, marked_shares
 

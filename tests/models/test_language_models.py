@@ -13,7 +13,7 @@ from didact.errors import ModelError
 from didact.models.language_models import read_gguf, without_peft
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
-from didact.models.prompts import Prompt
+from didact.models.prompting.prompts import Prompt
 from didact.testing.tiny import tiny_language_model
 from didact.types import Example
 

@@ -18,7 +18,7 @@ from didact.errors import DidactError
 from didact.meter import metered
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
-from didact.models.prompts import Prompt
+from didact.models.prompting.prompts import Prompt
 from didact.models.readers.prompt import PromptReader
 from didact.protocols import Explainer, Model
 from didact.testing.tiny import (

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from didact.errors import CapabilityError
 from didact.models.batch import Encoded, Inputs, Ints
-from didact.models.prompts import Prompt
+from didact.models.prompting.prompts import Prompt
 from didact.ops.masking import Absence
 from didact.protocols import Reads
 from didact.registry import Registry

@@ -10,13 +10,13 @@ from torch import Tensor, nn
 
 from didact.errors import CapabilityError, InputError
 from didact.models.batch import Inputs
-from didact.models.encoding import Encoding
 from didact.models.passes import WINDOWS, in_windows
 from didact.models.readers._token_rows import pad
 from didact.models.readers.base import READERS, ReaderCard, ReaderOptions
 from didact.models.readers.pair import PairReader
 from didact.models.readers.text import has_tokenizer
-from didact.models.windows import WindowEncoder
+from didact.models.tokens.encoding import Encoding
+from didact.models.tokens.windows import WindowEncoder
 from didact.types import Example, Level
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from didact.errors import InputError, ParameterError
-from didact.models.replacements import word_pool
+from didact.models.tokens.replacements import word_pool
 from didact.ops.masking import KINDS, Absence, draws
 from didact.ops.units import word_spans
 from didact.types import Example, Keep, Level, Units

@@ -13,8 +13,8 @@ import torch
 from didact.errors import ModelError, ParameterError
 from didact.meter import count
 from didact.models.exclusive import exclusive
-from didact.models.function_identity import FunctionIdentity
-from didact.models.function_inputs import FunctionInputs, TextInputs
+from didact.models.functions.identity import FunctionIdentity
+from didact.models.functions.inputs import FunctionInputs, TextInputs
 from didact.models.heads.classes import ClassesHead
 from didact.models.outputs import labelled
 from didact.ops.masking import unique_rows
