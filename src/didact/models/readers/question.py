@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         family="text",
         summary="A question and a passage; a long passage is read in overlapping windows.",
         fields=("text", "text"),
-        architecture="ForQuestionAnswering",
     )
 )
 class QuestionReader(PairReader):
@@ -56,7 +55,7 @@ class QuestionReader(PairReader):
     @classmethod
     def serves(cls, network: nn.Module, processor: object) -> bool:
         """Networks made for questions."""
-        return has_tokenizer(processor) and cls.card.architecture in type(network).__name__
+        return has_tokenizer(processor) and "ForQuestionAnswering" in type(network).__name__
 
     def check(self, example: Example) -> None:
         """Refuse a question without a passage."""
