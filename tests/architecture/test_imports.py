@@ -74,7 +74,7 @@ LIBRARIES = {
     "study": "numpy",
     "scale": "numpy",
     "trained": "numpy torch transformers safetensors accelerate huggingface_hub onnx onnxruntime onnxscript",
-    "experiments": "numpy torch pyarrow rich",
+    "experiments": "numpy torch pyarrow rich optuna",
     "testing": "numpy torch transformers tokenizers pytest rich",
     "api": "numpy",
     "service": "numpy fastapi starlette pydantic uvicorn",
