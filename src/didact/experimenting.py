@@ -170,6 +170,7 @@ def simulate(  # noqa: PLR0913 - one call, and every argument but the first has 
     return result
 
 
+@checked
 def refined(
     explainer: LearnedExplainer | str | Path, metric: str | None = None, **settings: object
 ) -> RefinedExplainer:
@@ -187,14 +188,11 @@ def refined(
         >>> precise = didact.refined("runs/aml", "comprehensiveness", steps=10)  # doctest: +SKIP
         >>> didact.show(didact.explain("A warm and funny film.", method=precise))  # doctest: +SKIP
     """
+    from didact.experiments.masking.judges import judge
     from didact.trained.explainer import LearnedExplainer
     from didact.trained.refine import RefineConfig, RefinedExplainer
 
     config = RefineConfig.configured(**settings)
-    chosen = None
-    if metric is not None:
-        from didact.experiments.masking.judges import judge
-
-        chosen = judge(metric)
+    chosen = None if metric is None else judge(metric)
     learned = explainer if isinstance(explainer, LearnedExplainer) else LearnedExplainer.from_pretrained(explainer)
     return RefinedExplainer(learned, config, judge=chosen)
