@@ -91,7 +91,8 @@ class RefinedExplainer(WrappedExplainer):
                 f"{self.signal.card.name} needs {self.signal.outputs} numbers per unit; an explainer that learned by "
                 f"{learned.signal.card.name} is refined by a signal that needs 1"
             )
-        self.card = dataclasses.replace(self.card, name=f"{learned.card.name}_refined")  # type: ignore[misc] # named after what is refined
+        needs = learned.card.needs | learned.shape.card.needs | self.signal.card.needs
+        self.card = dataclasses.replace(self.card, name=f"{learned.card.name}_refined", needs=needs)  # type: ignore[misc] # one class, many names
 
     @property
     def chosen_by(self) -> str:
