@@ -41,8 +41,7 @@ def judge(metric: str, **settings: object) -> Judge:
     Raises:
         ParameterError: the metric has no direction, measures time, or needs more than an explanation and the model.
     """
-    name, own = AML_METRICS.get(metric, (metric, {}))
-    made = METRICS.get(name).configured(**{**own, **settings})
+    made = metric_of(metric, **settings)
     card = made.card
     beyond = sorted(card.needs - GIVEN)
     if beyond:
@@ -54,6 +53,12 @@ def judge(metric: str, **settings: object) -> Judge:
         raise ParameterError(f"{metric} cannot choose between explanations, as it {why}; {_CURE}")
     given = ", ".join(f"{setting}={value}" for setting, value in settings.items())
     return Judge(f"{metric} ({given})" if given else metric, not card.higher_is_better, MetricGrade(made))
+
+
+def metric_of(name: str, **settings: object) -> Metric:
+    """A registered metric, or one of AML's five, with its settings checked."""
+    registered, own = AML_METRICS.get(name, (name, {}))
+    return METRICS.get(registered).configured(**{**own, **settings})
 
 
 _CURE = f"choose one such as {', '.join(AML_METRICS)}"
