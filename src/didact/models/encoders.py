@@ -170,11 +170,16 @@ def _seeded(seed: int) -> Iterator[None]:
         yield
 
 
+def set_dropout(config: PreTrainedConfig, dropout: float) -> None:
+    """Set all shares of numbers that a network drops in training."""
+    for key, value in config.to_dict().items():
+        if "drop" in key and isinstance(value, float):
+            setattr(config, key, dropout)
+
+
 def _configure(config: PreTrainedConfig, dropout: float | None, labels: Sequence[str]) -> None:
     if dropout is not None:
-        for key, value in config.to_dict().items():
-            if "drop" in key and isinstance(value, float):
-                setattr(config, key, dropout)
+        set_dropout(config, dropout)
     if labels:
         config.id2label = dict(enumerate(labels))
         config.label2id = {label: number for number, label in enumerate(labels)}
