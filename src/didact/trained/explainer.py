@@ -49,8 +49,9 @@ class LearnedExplainer:
         runtime: computes the pass instead of torch.
 
     Attributes:
-        verdict: whether it follows its reference on held-out texts, in a sentence; empty where nothing is known.
-        caution: the sentence that its explanations carry where it was not shown to follow it; else empty.
+        verdict: whether it follows its reference on held-out texts, or whether predictions rest on what it marks, in a
+            sentence; empty where nothing is known.
+        caution: the sentence that its explanations carry where neither was shown; else empty.
     """
 
     card: ClassVar[Card] = Card(
@@ -84,7 +85,9 @@ class LearnedExplainer:
         self.verdict = held_out.verdict(about)
         self.caution = held_out.caution(about)
         if about.method != self.card.name:
-            self.card = dataclasses.replace(self.card, name=about.method)  # type: ignore[misc] # one class, many presets
+            self.card = dataclasses.replace(  # type: ignore[misc] # one class, many presets
+                self.card, name=about.method, summary=signal.card.summary, reference=signal.card.reference
+            )
         self.runtime = "torch" if runtime is None else runtime.name
         self._forward = shape if runtime is None else runtime.forward
         self._device = next(shape.parameters()).device if runtime is None else torch.device("cpu")
@@ -316,6 +319,7 @@ class LearnedExplainer:
                 "cost": dict(about.cost),
                 "disagreement": None if about.disagreement is None else dict(about.disagreement),
                 "agreement": None if about.agreement is None else dict(about.agreement),
+                "masks": None if about.masks is None else dict(about.masks),
             },
         }
 
