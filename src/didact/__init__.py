@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         train,
     )
     from didact.errors import DidactError
-    from didact.experimenting import evaluate, simulate
+    from didact.experimenting import evaluate, refined, simulate
     from didact.types import Box, Estimate, Example, Explanation, Image, Mask, Prediction, Span, Target
 
 _HOME = {
@@ -38,6 +38,7 @@ _HOME = {
     "load_explainer": "api",
     "load_model": "api",
     "import_attributions": "api",
+    "refined": "experimenting",
     "save": "api",
     "show": "api",
     "simulate": "experimenting",
@@ -79,6 +80,7 @@ __all__ = [
     "list_methods",
     "load_explainer",
     "load_model",
+    "refined",
     "save",
     "show",
     "simulate",

@@ -1,4 +1,4 @@
-"""Experiments in one call: grade explainers by metrics, or by how well their explanations teach students."""
+"""What needs metrics, in one call: grade explainers, by metrics or by teaching, and refine explanations by a metric."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from didact.settings import checked
 if TYPE_CHECKING:
     from didact.experiments.grading.evaluation import Evaluation
     from didact.experiments.simulability.result import SimulabilityResult
+    from didact.trained.explainer import LearnedExplainer
+    from didact.trained.refine import RefinedExplainer
 
 
 @checked
@@ -166,3 +168,31 @@ def simulate(  # noqa: PLR0913 - one call, and every argument but the first has 
         result = SimulabilityResult(run_job(job).folder)
     result.report()
     return result
+
+
+@checked
+def refined(
+    explainer: LearnedExplainer | str | Path, metric: str | None = None, **settings: object
+) -> RefinedExplainer:
+    """A learned explainer that is trained a few steps further for each text, which keeps the best of the maps.
+
+    The best map is chosen on the explained text itself, and every explanation says so.
+
+    Args:
+        explainer: what ``train`` returned, or the folder or Hub id of a saved one.
+        metric: which map is best, a registered name; the one with the lowest loss when not given.
+        **settings: fields of ``didact.trained.refine.RefineConfig``: steps, seconds, learning_rate, rows, rank, ...
+
+    Example:
+        >>> import didact
+        >>> precise = didact.refined("runs/aml", "comprehensiveness", steps=10)  # doctest: +SKIP
+        >>> didact.show(didact.explain("A warm and funny film.", method=precise))  # doctest: +SKIP
+    """
+    from didact.experiments.masking.judges import judge
+    from didact.trained.explainer import LearnedExplainer
+    from didact.trained.refine import RefineConfig, RefinedExplainer
+
+    config = RefineConfig.configured(**settings)
+    chosen = None if metric is None else judge(metric)
+    learned = explainer if isinstance(explainer, LearnedExplainer) else LearnedExplainer.from_pretrained(explainer)
+    return RefinedExplainer(learned, config, judge=chosen)

@@ -51,7 +51,7 @@ ROOMS = {
     "experiments",
     "api": "stats render models data store attribution metrics trained",
     "service": "ops stats render models data store attribution metrics scale study trained api",
-    "experimenting": "models data experiments api",
+    "experimenting": "models data trained experiments api",
     "cli": "render models data store attribution metrics students simulation scale study trained experiments api "
     "service experimenting",
     "__main__": "cli",

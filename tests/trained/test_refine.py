@@ -3,7 +3,7 @@
 import copy
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple
 from typing import Any, cast
 
 import numpy as np
@@ -15,63 +15,26 @@ from didact.api import estimates
 from didact.errors import CapabilityError, ParameterError, TargetError
 from didact.meter import metered
 from didact.models.load import load_model
-from didact.protocols import DIFFERENTIABLE, Model
+from didact.protocols import Model
 from didact.testing.tiny import TEXTS, keyword_predict, tiny_model
 from didact.trained import _refine_memory
 from didact.trained._refine_copies import RowCopies
-from didact.trained._refine_steps import refine_rows
+from didact.trained._refine_steps import Objective, refine_rows
 from didact.trained.checkpoints import tensors_hash
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.judging import Judge
 from didact.trained.metadata import ExplainerMetadata
 from didact.trained.refine import RefineConfig, RefinedExplainer
-from didact.trained.samples import Sample, TrainingBatch, TrainingSamples, batch_of
+from didact.trained.samples import TrainingBatch, batch_of
 from didact.trained.shapes.base import SHAPES, Shape, ShapeBatch
 from didact.trained.shapes.probe import Probe
-from didact.trained.signals.base import Signal, SignalCard, SignalTask
+from didact.trained.signals.base import Signal, SignalTask
 from didact.trained.signals.labelling import Labelling
+from didact.trained.signals.mask import Mask
 from didact.trained.signals.regression import Regression
-from didact.types import Example, Explanation, Floats, Target
+from didact.types import Example, Explanation, Floats
 
 OTHERS = ("good", "a wonderful heart, a dull plot", "the bill in an old cinema was too high and the evening was rainy")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Keep(Signal):
-    """Few words that keep the prediction: - log p of the predicted class under the mask, and the mask's mean."""
-
-    card = SignalCard("keep", "test", "keeps the prediction", "-", "1", frozenset({DIFFERENTIABLE}))
-    sparse: float = 0.5
-
-    @property
-    def outputs(self) -> int:
-        return 1
-
-    @property
-    def signed(self) -> bool:
-        return False
-
-    def prepare(self, task: SignalTask, shape: Shape) -> TrainingSamples:
-        units = task.model.units(list(task.train))
-        predictions = task.model.predict(list(task.train))
-        items = shape.read(task.model, units, [one.index for one in predictions], predictions)
-        samples = [
-            Sample(item, np.zeros(len(own)), {"units": own, "prediction": prediction})
-            for item, own, prediction in zip(items, units, predictions, strict=True)
-        ]
-        return TrainingSamples(samples, (), {"model": task.model})
-
-    def loss(self, outputs: Tensor, batch: TrainingBatch) -> Tensor:
-        masks = outputs[..., 0].sigmoid()
-        units = [row["units"] for row in batch.extra]
-        targets = [Target(row["prediction"].index, "", "log_probability") for row in batch.extra]  # type: ignore[attr-defined]
-        own = [mask[here][None] for mask, here in zip(masks, batch.present, strict=True)]
-        values = batch.shared["model"].soft_score(units, targets, own)  # type: ignore[attr-defined]
-        kept = torch.stack([-value[0] for value in values])
-        return kept + self.sparse * (masks * batch.present).sum(1) / batch.present.sum(1)
-
-    def scores(self, outputs: Tensor) -> Tensor:
-        return outputs[..., 0].sigmoid()
 
 
 @pytest.fixture(scope="module")
@@ -79,9 +42,12 @@ def model() -> Model:
     return load_model(tiny_model("bert"), device="cpu")
 
 
+OBJECTIVE = Objective(Mask().loss, Mask().scores)
+
+
 def learned(model: Model, shape: str = "probe", signal: Signal | None = None, **settings: object) -> LearnedExplainer:
     """An explainer with random weights: refinement starts from whatever there is."""
-    signal = signal or Keep()
+    signal = signal or Mask()
     own = {"seed": 0, "width": 16, **({"min_count": 1} if shape == "scorer" else {}), **settings}
     units = model.units([Example(text) for text in TEXTS])
     built = SHAPES.get(shape).build(model, units, signal.outputs, own)
@@ -90,7 +56,7 @@ def learned(model: Model, shape: str = "probe", signal: Signal | None = None, **
 
 def refined(model: Model, explainer: LearnedExplainer, **settings: object) -> list[Explanation]:
     config = RefineConfig(**{"steps": 5, "learning_rate": 0.02, **settings})  # type: ignore[arg-type]
-    return RefinedExplainer(explainer, config, signal=Keep()).explain(model, [*TEXTS, *OTHERS])
+    return RefinedExplainer(explainer, config).explain(model, [*TEXTS, *OTHERS])
 
 
 def mean_score(*, lower: bool = True, seen: list[Explanation] | None = None) -> Judge:
@@ -128,7 +94,7 @@ def test_every_map_is_that_of_a_network_trained_on_the_text_alone(model: Model, 
     explainer = learned(model, shape)
     config = RefineConfig(steps=3, learning_rate=0.02)
     batch = batch_of_texts(explainer, model, TEXTS)
-    maps = refine_rows(RowCopies(explainer.shape), batch, Keep().loss, Keep().scores, config)
+    maps = refine_rows(RowCopies(explainer.shape), batch, OBJECTIVE, config)
     assert maps.scores.shape[0] == maps.losses.shape[0] == 4
     for row, text in enumerate(TEXTS):
         expected = trained_alone(explainer.shape, batch_of_texts(explainer, model, [text]), config)
@@ -137,7 +103,7 @@ def test_every_map_is_that_of_a_network_trained_on_the_text_alone(model: Model, 
 
 
 def batch_of_texts(explainer: LearnedExplainer, model: Model, texts: Sequence[str]) -> TrainingBatch:
-    samples = Keep().prepare(SignalTask(model, [Example(text) for text in texts]), explainer.shape)
+    samples = Mask().prepare(SignalTask(model, [Example(text) for text in texts]), explainer.shape)
     return batch_of(explainer.shape, samples.of_epoch(0), np.arange(len(texts)), torch.device("cpu"), samples.shared)
 
 
@@ -149,13 +115,13 @@ def trained_alone(shape: Shape, batch: TrainingBatch, config: RefineConfig) -> T
     optimizer = torch.optim.AdamW(weights, lr=config.learning_rate, weight_decay=config.weight_decay)
     steps = config.steps or 0
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / steps)
-    maps = [Keep().scores(own(batch.inputs)).detach()[0]]
+    maps = [Mask().scores(own(batch.inputs)).detach()[0]]
     for _ in range(steps):
         optimizer.zero_grad()
-        Keep().loss(own(batch.inputs), batch).sum().backward()
+        Mask().loss(own(batch.inputs), batch).sum().backward()
         optimizer.step()
         schedule.step()
-        maps.append(Keep().scores(own(batch.inputs)).detach()[0])
+        maps.append(Mask().scores(own(batch.inputs)).detach()[0])
     return torch.stack(maps)
 
 
@@ -180,7 +146,7 @@ def test_the_judge_chooses_among_all_maps_the_last_and_the_unrefined_one_include
 
 def test_without_a_judge_the_lowest_loss_decides(model: Model) -> None:
     for one in refined(model, learned(model)):
-        assert one.details["loss of keep, chosen"] <= one.details["loss of keep, unrefined"]
+        assert one.details["loss of mask, chosen"] <= one.details["loss of mask, unrefined"]
 
 
 @pytest.mark.parametrize("undefined", [slice(None), slice(1, None)])
@@ -203,17 +169,20 @@ def test_explanations_say_how_they_were_chosen(model: Model) -> None:
     assert any("Selected on this text by mean score, out of 3 maps" in line for line in one.warnings)
     assert one.method == refining.card.name == "aml_refined"
     assert one.parameters["chosen_by"] == "mean score"
-    assert one.parameters["signal"] == "keep"
-    assert one.parameters["signal.sparse"] == 0.5
+    assert one.parameters["signal"] == "mask"
+    assert one.parameters["signal.sparse"] == 1.0
     assert one.parameters["learned.shape"] == "probe"
 
 
-def test_cost_is_counted_and_declared(model: Model) -> None:
-    refining = RefinedExplainer(learned(model), RefineConfig(steps=2))
+@pytest.mark.parametrize("judge", [None, mean_score()])
+def test_cost_is_counted_and_declared(model: Model, judge: Judge | None) -> None:
+    refining = RefinedExplainer(learned(model), RefineConfig(steps=2), judge=judge)
     with metered() as meter:
         made = refining.explain(model, TEXTS)
-    assert meter.backwards == sum(one.cost.backwards for one in made) == 2 * len(TEXTS)
+    assert meter.backwards == sum(one.cost.backwards for one in made) == 2 * 2 * len(TEXTS)
     assert meter.forwards == sum(one.cost.forwards for one in made)
+    units = model.units([Example(TEXTS[0])])[0]
+    assert (made[0].cost.forwards, made[0].cost.backwards) == astuple(refining.cost(units))[:2]
     assert made[0].cost.seconds
     assert made[0].cost.evaluated
 
@@ -286,15 +255,13 @@ def test_a_network_that_cannot_be_computed_together_is_computed_row_by_row(model
     copies = RowCopies(branching)
     batch = batch_of_texts(plain, model, TEXTS)
     config = RefineConfig(steps=2, learning_rate=0.02)
-    alike, other = (
-        refine_rows(own, batch, Keep().loss, Keep().scores, config) for own in (RowCopies(plain.shape), copies)
-    )
+    alike, other = (refine_rows(own, batch, OBJECTIVE, config) for own in (RowCopies(plain.shape), copies))
     assert not copies.together
     np.testing.assert_allclose(alike.scores, other.scores, atol=1e-5)
 
 
 def test_a_text_that_diverges_keeps_its_unrefined_map_and_disturbs_no_other(model: Model) -> None:
-    class Breaking(Keep):
+    class Breaking(Mask):
         def loss(self, outputs: Tensor, batch: TrainingBatch) -> Tensor:
             broken = torch.tensor([row["units"].example.text == TEXTS[1] for row in batch.extra])  # type: ignore[attr-defined]
             return super().loss(outputs, batch) * torch.where(broken, torch.nan, 1.0)
@@ -302,7 +269,7 @@ def test_a_text_that_diverges_keeps_its_unrefined_map_and_disturbs_no_other(mode
     explainer = learned(model)
     config = RefineConfig(steps=2, learning_rate=0.02)
     made = RefinedExplainer(explainer, config, signal=Breaking()).explain(model, TEXTS)
-    sound = RefinedExplainer(explainer, config, signal=Keep()).explain(model, TEXTS)
+    sound = RefinedExplainer(explainer, config, signal=Mask()).explain(model, TEXTS)
     assert made[1].scores == explainer.explain(model, TEXTS)[1].scores
     for number in (0, 2, 3):
         np.testing.assert_allclose(made[number].array, sound[number].array, atol=1e-6)
@@ -334,8 +301,9 @@ def test_what_cannot_be_refined_is_refused(model: Model) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"steps": 0}, "steps of refinement must be a whole number"),
-        ({"steps": 2.5}, "steps of refinement"),
+        ({"steps": 0}, "steps of refinement must be at least 1, got 0"),
+        ({"steps": 2.5}, "steps of refinement must be a int"),
+        ({"step": 2}, "unknown setting of refinement 'step'"),
         ({"steps": None}, "needs an end"),
         ({"seconds": 0.0}, "seconds of refinement must be above 0"),
         ({"learning_rate": float("nan")}, "learning_rate of refinement"),
@@ -346,4 +314,4 @@ def test_what_cannot_be_refined_is_refused(model: Model) -> None:
 )
 def test_bad_settings_are_named(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
-        RefineConfig(**settings)
+        RefineConfig.configured(**settings)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Self, get_type_hints
 
 from didact.errors import ParameterError
+from didact.registry import unknown
+from didact.settings import allowed, fits, shown
 from didact.types import JsonValue
 
 
@@ -39,8 +42,8 @@ class RefineConfig:
             raise ParameterError("refinement needs an end, got steps=None and seconds=None; give one of them")
         for name in ("steps", "rows", "rank"):
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise ParameterError(f"{name} of refinement must be a whole number of at least 1, got {value!r}")
+            if value is not None and value < 1:
+                raise ParameterError(f"{name} of refinement must be at least 1, got {value!r}")
         for name in ("learning_rate", "seconds"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
@@ -49,6 +52,18 @@ class RefineConfig:
             raise ParameterError(
                 f"weight_decay and seed of refinement must not be negative, got {self.weight_decay!r} and {self.seed!r}"
             )
+
+    @classmethod
+    def configured(cls, **settings: object) -> Self:
+        """An instance with these settings; the error for an unknown one, or one of another type, names it."""
+        hints = get_type_hints(cls)
+        for name, value in settings.items():
+            if name not in hints:
+                raise ParameterError(unknown("setting of refinement", name, list(hints)))
+            if not fits(value, hints[name]):
+                kinds = ", ".join(allowed(hints[name]))
+                raise ParameterError(f"{name} of refinement must be {kinds}, got {shown(value)}")
+        return cls(**settings)  # type: ignore[arg-type] # checked above
 
     @property
     def parameters(self) -> dict[str, JsonValue]:

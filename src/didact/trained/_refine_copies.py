@@ -24,10 +24,9 @@ _HELD = 4
 
 
 class RowCopies:
-    """Independent copies of a shape's trained weights.
+    """Independent copies of the weights that ``Shape.refined`` names; all others are shared by the rows.
 
-    Tables of embeddings (tokens, positions, labels) are not trained, and what is not trained is not copied. The shape
-    itself is not touched; a copy in evaluation mode is used.
+    The shape itself is not touched; a copy in evaluation mode is used.
 
     Args:
         shape: the trained network that every row starts from.
@@ -37,15 +36,18 @@ class RowCopies:
 
     def __init__(self, shape: Shape, rank: int | None = None, seed: int = 0) -> None:
         self.shape = copy.deepcopy(shape).eval()
-        for module in list(self.shape.modules()):
-            if isinstance(module, nn.Embedding):
-                module.requires_grad_(False)
+        kept = {id(weight) for weight in self.shape.refined()}
+        for weight in self.shape.parameters():
+            weight.requires_grad_(id(weight) in kept)
+        for module in self.shape.modules():
             _avoid_branches(module)
         if rank is not None:
             add_low_rank(self.shape, rank, seed)
         self.first = {name: own.detach() for name, own in self.shape.named_parameters() if own.requires_grad}
         if not self.first:
-            raise ParameterError(f"the {shape.card.name} has no trained weights besides embeddings, so none to refine")
+            raise ParameterError(
+                f"the {shape.card.name} has no trained weights besides tables of embeddings, so none to refine"
+            )
         self.together = True
 
     @property

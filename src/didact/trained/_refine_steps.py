@@ -15,14 +15,23 @@ from didact.trained._refine_config import RefineConfig
 from didact.trained._refine_copies import RowCopies
 from didact.trained.samples import TrainingBatch
 
-Reading = Callable[[Tensor], Tensor]
-"""What a shape gives for units -> a score per unit: (rows, units, outputs) -> (rows, units)."""
-
-Loss = Callable[[Tensor, TrainingBatch], Tensor]
-"""Loss of each row: (rows, units, outputs) -> (rows,)."""
-
 _TICKS = 100
 """Steps of the progress bar."""
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """What refinement follows.
+
+    Attributes:
+        loss: of each row: (rows, units, outputs) -> (rows,).
+        scores: what a shape gives for units -> a score per unit: (rows, units, outputs) -> (rows, units).
+        chooses: whether maps are chosen by their losses; the last map's is computed only then.
+    """
+
+    loss: Callable[[Tensor, TrainingBatch], Tensor]
+    scores: Callable[[Tensor], Tensor]
+    chooses: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,41 +40,48 @@ class RefinedMaps:
 
     Attributes:
         scores: (updates + 1, rows, units).
-        losses: of these scores: (updates + 1, rows).
+        losses: of these scores, (updates + 1, rows); without the last where maps are not chosen by them.
     """
 
     scores: Tensor
     losses: Tensor
 
 
-def refine_rows(
-    copies: RowCopies, batch: TrainingBatch, loss: Loss, reading: Reading, config: RefineConfig
-) -> RefinedMaps:
+def refine_rows(copies: RowCopies, batch: TrainingBatch, objective: Objective, config: RefineConfig) -> RefinedMaps:
     """Update each row's copy of the weights by the gradient of its own loss.
 
-    AdamW computes number by number, so that the rows do not influence each other. The last map is scored too: its loss
-    is computed, without a gradient.
+    AdamW computes number by number, so that the rows do not influence each other.
     """
     rows = len(batch.present)
     weights = copies.weights(rows)
     settings = {"lr": config.learning_rate, "weight_decay": config.weight_decay}
     optimizer = torch.optim.AdamW(weights.values(), **settings, fused=True)
-    maps: list[Tensor] = []
+    scores: list[Tensor] = []
     losses: list[Tensor] = []
     start, done = time.perf_counter(), 0.0
     with working("updating", _TICKS):
-        while True:
-            with torch.set_grad_enabled(done < 1), metered() as meter:
+        while done < 1:
+            with metered() as meter:
                 outputs = copies.outputs(weights, batch.inputs).float()
-                each = loss(outputs, batch)
-            maps.append(reading(outputs.detach()).cpu())  # waits for the device, so that the time is right
-            losses.append(each.detach().cpu())
-            if done >= 1:
-                return RefinedMaps(torch.stack(maps), torch.stack(losses))
+                each = objective.loss(outputs, batch)
             count(backwards=meter.forwards)
+            losses.append(each.detach())
+            scores.append(objective.scores(outputs.detach()))
             _update(optimizer, weights, each.sum(), config.learning_rate * (1 - done))
-            before, done = done, config.done(len(maps), (time.perf_counter() - start) / rows)
+            before, done = done, config.done(len(scores), _seconds(start, each) / rows)
             advance(round(_TICKS * done) - round(_TICKS * before))
+        with torch.no_grad():
+            outputs = copies.outputs(weights, batch.inputs).float()
+            scores.append(objective.scores(outputs))
+            losses += [objective.loss(outputs, batch)] if objective.chooses else []
+    return RefinedMaps(torch.stack(scores).cpu(), torch.stack(losses).cpu())
+
+
+def _seconds(start: float, computed: Tensor) -> float:
+    """Time since the start, what the device still computes included."""
+    if computed.device.type == "cuda":
+        torch.cuda.synchronize(computed.device)
+    return time.perf_counter() - start
 
 
 def _update(optimizer: torch.optim.Optimizer, weights: dict[str, Tensor], total: Tensor, rate: float) -> None:

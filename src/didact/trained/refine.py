@@ -21,7 +21,7 @@ from didact.protocols import Model
 from didact.trained._refine_config import RefineConfig as RefineConfig
 from didact.trained._refine_copies import RowCopies
 from didact.trained._refine_memory import activation_bytes, rows_that_fit
-from didact.trained._refine_steps import refine_rows
+from didact.trained._refine_steps import Objective, refine_rows
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.judging import Judge
 from didact.trained.samples import TrainingBatch, batch_of
@@ -38,7 +38,7 @@ class _Candidates:
 
     Attributes:
         scores: (maps, units).
-        losses: (maps,).
+        losses: (maps,), or one less.
     """
 
     scores: Floats
@@ -104,10 +104,10 @@ class RefinedExplainer(WrappedExplainer):
         return {**super().parameters, **self.config.parameters, **own}
 
     def cost(self, units: Units) -> Cost:
-        """Passes of the learned explainer and of the steps; what a judge evaluates comes on top."""
-        steps = self.config.steps or 1
-        refining = Cost(forwards=1 + 2 * (steps + 1), backwards=2 * steps)
-        return added(self.learned.cost(units), refining)
+        """Reading the text twice, and two passes for each loss; what a judge evaluates comes on top."""
+        reading, steps = self.learned.cost(units), self.config.steps or 1
+        losses = steps + (self.judge is None)
+        return added(reading, added(reading, Cost(forwards=2 * losses, backwards=2 * steps)))
 
     def own(self, shape: NetworkSize) -> Own:
         """Arithmetic of the learned network and of its updates, and the memory of as many copies as are allowed."""
@@ -147,7 +147,8 @@ class RefinedExplainer(WrappedExplainer):
     def _candidates(self, model: Model, first: Sequence[Explanation]) -> list[_Candidates]:
         """Maps of all texts, in groups of similar length that fit into memory."""
         device = next(self._copies.shape.parameters()).device
-        samples = self.signal.prepare(SignalTask(model, [one.example for one in first]), self._copies.shape)
+        task = SignalTask(model, [one.example for one in first], level=self.level)
+        samples = self.signal.prepare(task, self._copies.shape)
         texts = samples.of_epoch(0)
         made: dict[int, _Candidates] = {}
 
@@ -165,7 +166,8 @@ class RefinedExplainer(WrappedExplainer):
 
     def _maps(self, batch: TrainingBatch, unrefined: Sequence[Floats]) -> list[_Candidates]:
         try:
-            maps = refine_rows(self._copies, batch, self._loss, self.learned.signal.scores, self.config)
+            objective = Objective(self._loss, self.learned.signal.scores, chooses=self.judge is None)
+            maps = refine_rows(self._copies, batch, objective, self.config)
         except ModelError as problem:
             if problem.__cause__ is not None and is_out_of_memory(problem.__cause__):
                 raise problem.__cause__ from None  # fewer texts together need less
@@ -192,7 +194,7 @@ class RefinedExplainer(WrappedExplainer):
             for one, own, ok in zip(first, candidates, finite, strict=True)
             for scores in own.scores[ok]
         ]
-        grades = np.asarray(self.judge.grade(model, maps), dtype=np.float64)
+        grades = self.judge.grades(model, maps)
         signed = grades if self.judge.lower_is_better else -grades
         cuts = np.cumsum([ok.sum() for ok in finite])[:-1]
         return [_placed(own, ok) for own, ok in zip(np.split(signed, cuts), finite, strict=True)]

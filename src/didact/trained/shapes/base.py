@@ -123,6 +123,14 @@ class Shape(nn.Module, ABC):
     def forward(self, batch: ShapeBatch) -> Tensor:
         """Numbers for the units: (rows, units, outputs)."""
 
+    def refined(self) -> list[nn.Parameter]:
+        """Weights that refinement for a single text trains: those that training does, tables of embeddings apart.
+
+        One text says nothing about words and labels that it does not have.
+        """
+        tables = {id(own.weight) for own in self.modules() if isinstance(own, nn.Embedding)}
+        return [weight for weight in self.parameters() if weight.requires_grad and id(weight) not in tables]
+
     def finished(self) -> Shape:
         """The trained shape as it is kept and saved; without what only training needs."""
         return self
