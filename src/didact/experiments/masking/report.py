@@ -34,8 +34,10 @@ NOTES = (
     "two compared by a studentised bootstrap, corrected over all metrics).",
     "paml explains in one pass; faml trains its network further for each text and keeps the map that the metric rates "
     "best on that text. A selection takes the best of its members for each text, by the metric of the column.",
-    "A mean share of the texts decides: of short texts the smallest shares round to no unit at all, and their "
-    "values are 0 for every explainer.",
+    "In a text of few units the smallest shares round to no unit at all, and the value is 0 for every explainer.",
+    "Students are ridge regressions that learn to imitate the model from so many texts, with the explanations as a "
+    "prior; a gain is over students without them. Times are per text, of many texts together and of one alone; passes "
+    "are those of the explained model that an explainer declares.",
     "Random scores are the chance level.",
 )
 
@@ -102,11 +104,11 @@ def ablation_table(findings: MaskingFindings) -> ReportTable | None:
 
 
 def teaching_table(findings: MaskingFindings) -> ReportTable | None:
-    """What explanations add to closed-form students."""
+    """What explanations add to the agreement of closed-form students with the model."""
     gains = findings.summary.get("simulability", {}).get("gains", [])
     if not gains:
         return None
-    heads = ("explainer", "training texts", "agreement with the model", "gain", "95 % interval", "p (Holm)")
+    heads = ("explainer", "texts", "agreement", "gain", "95 % interval", "p (Holm)")
     rows = [
         TableRow(
             [row["method"], str(row["size"]), _number(row["score"]), _number(row["gain"]), _between(row), _p(row)],
@@ -129,15 +131,15 @@ def weights_table(findings: MaskingFindings) -> ReportTable | None:
 
 
 def speed_table(findings: MaskingFindings) -> ReportTable | None:
-    """Seconds and passes per text."""
+    """Per text: seconds together with others and alone, and passes of the explained model."""
     speed = findings.summary.get("speed", {})
     if not speed:
         return None
     keys = {
-        "seconds": "seconds per text",
-        "seconds alone": "seconds, one text at a time",
-        "forwards": "forward passes",
-        "backwards": "backward passes",
+        "seconds": "seconds",
+        "seconds alone": "alone",
+        "forwards": "forwards",
+        "backwards": "backwards",
     }
     rows = [[name, *(f"{row[key]:.3g}" for key in keys)] for name, row in speed["explainers"].items()]
     rows.append(["prediction alone", f"{speed['seconds of a prediction']:.3g}", "", "1", "0"])
