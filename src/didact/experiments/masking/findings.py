@@ -19,6 +19,7 @@ from didact.experiments.masking.recipe import RANDOM, MaskingRecipe, trained_lab
 from didact.experiments.report.formatting import listed
 from didact.experiments.report.page import WARNING
 from didact.stats.compare import Compared, Comparison, compare_all
+from didact.stats.means import mean_tests
 from didact.store import records as record_store
 from didact.types import Floats
 
@@ -142,8 +143,8 @@ class MaskingFindings:
     def _leading(self) -> list[str]:
         """Whether the refined (else the trained) explainer leads, against rivals as they are and with its own right."""
         stage, lines = self.recipe.stages[-1], []
-        if not self.comparisons:
-            return []
+        if not self._tested:
+            return [f"{WARNING}{self.texts} test texts are too few to tell explainers apart."] if self.texts else []
         given = {"as they are": [row for row in self.rows if row not in self.recipe.selections]}
         if self.recipe.selections:
             given["with the same right"] = self.rows
@@ -158,6 +159,11 @@ class MaskingFindings:
             )
         return lines
 
+    @cached_property
+    def _tested(self) -> bool:
+        """Whether there are enough texts for any test."""
+        return any(np.isfinite(comparison.adjusted).any() for comparison in self.comparisons.values())
+
     def _leads(self, row: str, metric: str, among: Sequence[str]) -> bool:
         comparison = self.comparisons[metric]
         if row not in comparison.names:
@@ -167,7 +173,9 @@ class MaskingFindings:
 
     def _one_pass(self) -> list[str]:
         """How the explainer of one pass stands against each rival."""
-        lines = []
+        lines: list[str] = []
+        if not self._tested:
+            return lines
         for rival in (one.label for one in self.recipe.rivals):
             better = [metric for metric, table in self.comparisons.items() if self._beats(table, "paml", rival)]
             worse = [metric for metric, table in self.comparisons.items() if self._beats(table, rival, "paml")]
@@ -179,22 +187,29 @@ class MaskingFindings:
 
     def _terms(self) -> list[str]:
         """What a missing term of the loss does to the metrics it was trained for."""
-        lines = []
-        for without in self.recipe.ablations:
-            for stage in self.recipe.stages:
-                changes = [self._change(stage, metric, without) for metric in self.recipe.ablated]
-                lines.append(f"{stage} without {without}: {', '.join(change for change in changes if change)}.")
-        return lines
+        recipe = self.recipe
+        keys = [
+            (stage, without, metric)
+            for without in recipe.ablations
+            for stage in recipe.stages
+            for metric in recipe.ablated
+            if {trained_label(stage, metric), trained_label(stage, metric, without)}
+            <= self.grades.get(metric, {}).keys()
+        ]
+        tests = mean_tests([self._lost(*key) for key in keys]) if keys else None
+        lines: dict[str, list[str]] = {}
+        for at, (stage, without, metric) in enumerate(keys):
+            change = float(np.nanmean(self._lost(stage, without, metric)))
+            verdict = "better" if (change > 0) == bool(self.higher_is_better(metric)) else "worse"
+            sure = tests is not None and bool(tests.significant[at])
+            words = f"{metric} {change:+.3f} ({verdict if sure else 'not significant'})"
+            lines.setdefault(f"{stage} without {without}", []).append(words)
+        return [f"{label}: {', '.join(changes)}." for label, changes in lines.items()]
 
-    def _change(self, stage: str, metric: str, without: str) -> str:
-        known = self.grades.get(metric, {})
-        whole, lacking = (known.get(trained_label(stage, metric, term)) for term in ("", without))
-        if whole is None or lacking is None:
-            return ""
-        change = float(np.nanmean(lacking - whole))
-        better = (change > 0) == bool(self.higher_is_better(metric))
-        verdict = "no change" if change == 0 else "better" if better else "worse"
-        return f"{metric} {change:+.3f} ({verdict})"
+    def _lost(self, stage: str, without: str, metric: str) -> Floats:
+        """The change of a metric, text by text, when a term of the loss is left out."""
+        known = self.grades[metric]
+        return known[trained_label(stage, metric, without)] - known[trained_label(stage, metric)]
 
     def _unseen(self) -> list[str]:
         """Metrics on which an explainer that was trained for another is significantly worse than others."""

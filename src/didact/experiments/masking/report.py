@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 TOPIC = "explainers trained for a metric"
 FORMATS = ("md", "json", "html")
+WIDEST = 6
+"""Columns of a table that a terminal shows with intervals."""
+
 TIED, OWN = "≈", "°"
 MARKS = {TIED: "not distinguishable from the best of the column", OWN: "trained for this metric"}
 NOTES = (
@@ -45,7 +48,8 @@ NOTES = (
 def report(folder: Path, formats: Sequence[str] | None, console: Console) -> list[Path]:
     """Print the tables, write the report, and return the files."""
     findings = MaskingFindings.read(folder)
-    print_report(console, findings.sentences, tables(findings), NOTES)
+    shown = [(title, _brief(table) if len(table.columns) > WIDEST else table) for title, table in tables(findings)]
+    print_report(console, findings.sentences, shown, NOTES)
     files = {"md": ("report.md", markdown), "json": ("report.json", as_json), "html": ("report.html", page)}
     return write_files(findings, folder, files, formats or FORMATS)
 
@@ -208,6 +212,15 @@ def _cell(comparison: Comparison, name: str, values: Floats | None) -> TableCell
     return TableCell(
         number(mean, 0.5), f"± {number(half, 0.5)}", TIED if tied else "", best, title=f"{texts} texts", value=mean
     )
+
+
+def _brief(table: ReportTable) -> ReportTable:
+    """The same without intervals."""
+    rows = [
+        TableRow([dataclasses.replace(cell, note="") if isinstance(cell, TableCell) else cell for cell in row.cells])
+        for row in table.rows
+    ]
+    return dataclasses.replace(table, rows=rows)
 
 
 def _marked(cell: TableCell, mark: str) -> TableCell:
