@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import ClassVar, cast
 
 import pyarrow as pa
+import torch
 
 from didact import disk
 from didact.attribution.base import ATTRIBUTIONS
 from didact.errors import InputError
 from didact.experiments.distillation.recipe import SPLITS
-from didact.experiments.distillation.texts import StudyTexts, expanded
+from didact.experiments.distillation.texts import StudyTexts, expanded, filled
 from didact.experiments.engine.naming import example_names
 from didact.experiments.engine.objects import write_object
 from didact.experiments.engine.steps import KeyedStep, RecipeJob, Round, RunOptions
@@ -194,6 +195,8 @@ class MaskingJob(RecipeJob):
     @cached_property
     def model(self) -> NetworkModel:
         """The explained model."""
+        if self.recipe.tf32:
+            torch.set_float32_matmul_precision("high")
         trust = self.options.trust_remote_code
         return cast("NetworkModel", load_model(**expanded(self.recipe.model), trust_remote_code=trust))
 
@@ -245,9 +248,15 @@ class MaskingJob(RecipeJob):
     # Planning.
 
     @property
-    def _settings(self) -> Plain:
-        """Of the preset."""
+    def _given(self) -> Plain:
+        """Settings of the preset, as the recipe has them."""
         return {"level": self.recipe.level, "seed": self.recipe.seed, **self.recipe.explainer}
+
+    @property
+    def _settings(self) -> Plain:
+        """The same with environment variables in the place of the backbone filled in."""
+        place = self._given.get("backbone")
+        return self._given if place is None else {**self._given, "backbone": filled(place)}
 
     @property
     def _search(self) -> Plain:
@@ -260,9 +269,16 @@ class MaskingJob(RecipeJob):
     @cached_property
     def _learned_from(self) -> str:
         """Hash of what every training sees."""
-        own = self._settings
         return content_hash(
-            [PRESET, keys.FORMAT, own, self._origin, _hash(self.texts["train"]), _hash(self._validation)]
+            [
+                PRESET,
+                keys.FORMAT,
+                self._given,
+                self.recipe.tf32,
+                self._origin,
+                _hash(self.texts["train"]),
+                _hash(self._validation),
+            ]
         )
 
     @cached_property

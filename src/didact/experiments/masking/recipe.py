@@ -82,7 +82,8 @@ class MaskingRecipe(TomlRecipe):
         surrogate: how the surrogate of robust metrics is fine-tuned.
         timed: texts whose explanation is timed.
         chunk: texts that are explained together.
-        seed: of random scores, training and texts.
+        seed: of random scores and training.
+        tf32: whether a GPU may round the factors of products to ten bits.
         tables: numbers of the paper's tables that it fills.
     """
 
@@ -115,6 +116,7 @@ class MaskingRecipe(TomlRecipe):
     timed: Count = 50
     chunk: Count = 64
     seed: Seed = 0
+    tf32: bool = False
     tables: tuple[int, ...] = ()
 
     @classmethod
