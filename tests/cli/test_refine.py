@@ -54,11 +54,17 @@ def test_refined_by_a_metric(network: str, saved: str, capsys: pytest.CaptureFix
     assert "loss of mask, chosen" in one.details
 
 
-def test_a_dry_run_names_the_passes(network: str, saved: str, capsys: pytest.CaptureFixture[str]) -> None:
-    given = (TEXTS[1], "--model", network, "--explainer", saved, "--refine", "7", "--dry-run", "--format", "json")
-    assert run(*given) == 0
+def test_a_dry_run_has_the_passes_of_steps_and_judge(
+    network: str, saved: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refining = ("--refine", "7", "--refine-by", "aopc_comp")
+    given = (TEXTS[1], "--model", network, "--explainer", saved, *refining, "--format", "json")
+    assert run(*given, "--dry-run") == 0
     (estimate,) = json.loads(capsys.readouterr().out)
-    assert estimate["backwards"] == 14
+    assert run(*given) == 0
+    (one,) = load(capsys.readouterr().out)
+    assert (estimate["forwards"], estimate["backwards"]) == (one.cost.forwards, one.cost.backwards)
+    assert one.cost.backwards == 14
     assert estimate["memory"] > 0
 
 

@@ -4,6 +4,7 @@ import copy
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import astuple
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -315,3 +316,30 @@ def test_what_cannot_be_refined_is_refused(model: Model) -> None:
 def test_bad_settings_are_named(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         RefineConfig.configured(**settings)
+
+
+@pytest.mark.parametrize("architecture", ["bert", "distilbert", "albert", "modernbert", "deberta-v2"])
+def test_encoders_are_computed_together(architecture: str) -> None:
+    model = load_model(tiny_model(architecture), device="cpu")
+    copies = compared_with_texts_alone(model, TEXTS[:3], steps=2, learning_rate=1e-3)
+    assert copies.together
+    names = set(copies.first)
+    assert names
+    assert not any("word_embeddings" in name for name in names)
+    assert not names & {"prediction", "other"}, "vectors of labels are not refined"
+
+
+def test_a_real_encoder_is_computed_together(shared: Path) -> None:
+    model = load_model(str(shared / "weights" / "minilm-sst2"), device="cpu")
+    assert compared_with_texts_alone(model, TEXTS[:2], steps=2).together
+
+
+def compared_with_texts_alone(model: Model, texts: Sequence[str], **settings: Any) -> RowCopies:
+    """Refine by an encoder that is a copy of the model, and compare with texts alone."""
+    units = model.units([Example(text) for text in TEXTS])
+    shape = SHAPES.get("encoder").build(model, units, 1, {"backbone": "explained", "seed": 0})
+    explainer = LearnedExplainer(shape, Mask(), ExplainerMetadata.of(model, method="aml"))
+    together, alone = (RefinedExplainer(explainer, RefineConfig(rows=rows, **settings)) for rows in (32, 1))
+    for first, second in zip(together.explain(model, texts), alone.explain(model, texts), strict=True):
+        np.testing.assert_allclose(first.array, second.array, atol=1e-4)
+    return together._copies

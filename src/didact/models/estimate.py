@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -96,6 +96,15 @@ class Fitting(Protocol):
         ...
 
 
+@runtime_checkable
+class Choosing(Protocol):
+    """An explainer that compares several maps of a text by passes of the model which its ``cost`` does not know."""
+
+    def choosing(self, model: Model, units: Units) -> int:
+        """Evaluations of the model that the choice takes for a text, counted by grading maps of one."""
+        ...
+
+
 TOUCHED = 150.0
 """Multiplications of large matrices in the time of sending one number a few times through memory."""
 
@@ -103,6 +112,9 @@ TOUCHED = 150.0
 def estimate(model: Model, units: Sequence[Units], explainer: Explainer, pace: Pace) -> Estimate:
     """Counts from the method's own declaration, seconds from the pace, memory from the model's configuration."""
     costs = [explainer.cost(unit) for unit in units]
+    if isinstance(explainer, Choosing):
+        chosen = explainer.choosing(model, max(units, key=_length))
+        costs = [replace(cost, forwards=cost.forwards + chosen) for cost in costs]
     own = [_own(model, explainer, unit) for unit in units]
     seconds = sum(
         (cost.forwards + BACKWARD * cost.backwards + passes) * pace.of(_length(unit))

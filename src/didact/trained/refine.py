@@ -16,6 +16,7 @@ from didact.meter import Meter, metered
 from didact.models.estimate import BACKWARD, TOUCHED, NetworkSize, Own
 from didact.models.exclusive import exclusive
 from didact.models.gradients import graph_budget
+from didact.models.outputs import resolve_target
 from didact.models.planner import Ints, default_budget, is_out_of_memory, run
 from didact.protocols import Model
 from didact.trained._refine_config import RefineConfig as RefineConfig
@@ -104,10 +105,25 @@ class RefinedExplainer(WrappedExplainer):
         return {**super().parameters, **self.config.parameters, **own}
 
     def cost(self, units: Units) -> Cost:
-        """Reading the text twice, and two passes for each loss; what a judge evaluates comes on top."""
+        """Reading the text twice, and two passes for each loss; ``choosing`` has what a judge evaluates."""
         reading, steps = self.learned.cost(units), self.config.steps or 1
         losses = steps + (self.judge is None)
         return added(reading, added(reading, Cost(forwards=2 * losses, backwards=2 * steps)))
+
+    def choosing(self, model: Model, units: Units) -> int:
+        """Evaluations of the model by the judge for one text, counted by grading two maps of it."""
+        if self.judge is None:
+            return 0
+        (prediction,) = model.predict([units.example])
+        target = resolve_target(model, None, prediction, self.learned.about.scale)
+        rng = np.random.default_rng(0)
+        maps = [
+            Explanation(self.card.name, units, tuple(rng.random(len(units)).tolist()), target, prediction)
+            for _ in range(2)
+        ]
+        with metered() as meter:
+            self.judge.grades(model, maps)
+        return round(meter.forwards / len(maps) * (1 + (self.config.steps or 1)))
 
     def own(self, shape: NetworkSize) -> Own:
         """Arithmetic of the learned network and of its updates, and the memory of as many copies as are allowed."""

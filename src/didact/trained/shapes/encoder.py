@@ -145,6 +145,11 @@ class AttributionEncoder(Shape):
         numbers = self.output(torch.tanh(self.inner(self.dropout(states))))  # (rows, positions, outputs)
         return self._by_unit(numbers, batch[PLACES])
 
+    def refined(self) -> list[nn.Parameter]:
+        """Without the vectors of the prediction, which a single text says little about."""
+        own = {id(self.prediction), id(self.other)}
+        return [weight for weight in super().refined() if id(weight) not in own]
+
     def length(self, item: Item) -> int:
         """Positions of the backbone."""
         return self.inputs.length(item)
