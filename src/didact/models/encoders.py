@@ -17,6 +17,7 @@ from didact.registry import unknown
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+    from transformers.image_processing_utils import BaseImageProcessor
 
 Loaded = tuple["PreTrainedModel", "PreTrainedTokenizerBase"]
 
@@ -74,6 +75,19 @@ def load_encoder(
     if not labels and getattr(network, "pooler", None) is not None:
         network.pooler = None  # type: ignore[assignment] # nothing reads it
     return network.float().eval(), tokenizer
+
+
+def load_image_encoder(name: str | Path, *, dropout: float | None = None) -> tuple[PreTrainedModel, BaseImageProcessor]:
+    """Vision transformer without a head, in float32 on the CPU and in evaluation mode, and its image processor."""
+    with reading(f"the encoder {str(name)!r}", "(give a directory or Hub id of a vision transformer)"):
+        config = read_config(str(name))
+        _configure(config, dropout, ())
+        processor: BaseImageProcessor = pretrained("AutoImageProcessor", str(name))
+        network, report = read_network("AutoModel", str(name), config)
+    check_weights(report, repr(str(name)), lambda key: "pooler" not in key)
+    if getattr(network, "pooler", None) is not None:
+        network.pooler = None  # type: ignore[assignment] # nothing reads it
+    return network.float().eval(), processor
 
 
 def pretrained(kind: str, place: str, *, trust: bool = False, **options: object) -> Any:

@@ -22,7 +22,7 @@ from didact.provenance import content_hash, is_sampled, versions
 from didact.trained import checkpoints, held_out, onnx, serialization
 from didact.trained.disagreement import DisagreementEstimate, features
 from didact.trained.metadata import ExplainerMetadata, SavedDescription
-from didact.trained.shapes.base import Item, Shape, check_shape
+from didact.trained.shapes.base import Item, Shape, check_shape, unread_note
 from didact.trained.signals.base import Signal
 from didact.types import (
     Card,
@@ -178,6 +178,7 @@ class LearnedExplainer:
             items = self.shape.read(model, units, [target.index for target in targets], predictions)
             scores = self._scores(items)
             details = self._details(items, scores, predictions)
+            unread = [unread_note(self.shape, own, item) for own, item in zip(units, items, strict=True)]
         forwards = (1 if known is None else 0) + (1 if self.shape.card.needs else 0)
         cost = Cost(forwards, 0, round(meter.evaluated / len(examples)), meter.seconds / len(examples))
         parameters, now, cautions = self.parameters, versions(), (self.caution,) if self.caution else ()
@@ -192,11 +193,11 @@ class LearnedExplainer:
                 signed=self.signed,
                 cost=cost,
                 details=d,
-                warnings=cautions,
+                warnings=(*cautions, *w),
                 model=source,
                 versions=now,
             )
-            for u, s, t, p, d in zip(units, scores, targets, predictions, details, strict=True)
+            for u, s, t, p, d, w in zip(units, scores, targets, predictions, details, unread, strict=True)
         ]
 
     def _details(

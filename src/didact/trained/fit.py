@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import math
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -106,7 +105,7 @@ class _Task:
 
 
 def _trained(task: _Task, shape: Shape, number: int) -> tuple[Shape, TrainingRun]:
-    trained = _initialised(shape, number)
+    trained = shape.restarted(number) if number else copy.deepcopy(shape)
     run, weights = _Training(task, copy.deepcopy(trained), number).run()
     trained.load_state_dict(weights)
     return trained.eval(), run
@@ -301,24 +300,6 @@ def _optimizer(trained: Sequence[nn.Parameter], config: FitConfig) -> torch.opti
     if config.optimizer == "sgd":
         return torch.optim.SGD(weights, lr=config.learning_rate, weight_decay=config.weight_decay)
     return torch.optim.AdamW(weights, lr=config.learning_rate, weight_decay=config.weight_decay)
-
-
-def _initialised(shape: Shape, number: int) -> Shape:
-    """A copy of the shape; from the second on with other first weights, except for those that are not trained."""
-    if number == 0:
-        return copy.deepcopy(shape)
-    settings = shape.settings
-    seed = settings.get("seed")
-    if not isinstance(seed, int):
-        raise ParameterError(f"the {shape.card.name} has no seed for its first weights; use initialisations=1")
-    with tempfile.TemporaryDirectory() as name:
-        shape.save_reading(Path(name))
-        other = type(shape).from_settings({**settings, "seed": seed + number}, Path(name))
-    kept = {name: weight for name, weight in shape.named_parameters() if not weight.requires_grad}
-    other.load_state_dict(kept, strict=False)
-    for name in kept:
-        other.get_parameter(name).requires_grad_(False)
-    return other.to(next(shape.parameters()).device)
 
 
 def _best(values: Sequence[float | None], higher: bool) -> int:

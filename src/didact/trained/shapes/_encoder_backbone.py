@@ -11,11 +11,13 @@ import torch
 from torch import nn
 
 from didact.errors import CapabilityError, FormatError, ModelError
-from didact.models.encoders import load_encoder, reading, set_dropout
+from didact.models.encoders import embedded_path, load_encoder, load_image_encoder, reading, set_dropout
 from didact.models.eval_mode import quiet
-from didact.models.load import DEFAULT
+from didact.models.load import DEFAULT, EMBEDDED
 from didact.models.network import NetworkModel
 from didact.models.packed import is_packed
+from didact.models.readers.base import AnyReader, network_name
+from didact.models.readers.patches import PatchesReader
 from didact.protocols import Model
 from didact.trained.shapes._encoder_config import EXPLAINED, EncoderConfig
 
@@ -25,18 +27,22 @@ if TYPE_CHECKING:
 FOLDER = "backbone"
 """Where a saved explainer keeps the configuration and the tokenizer of its backbone."""
 
-CURE = "give backbone= a directory or Hub id of an encoder, or 'default' for the embedded English one"
+CURE = "give backbone= a directory or Hub id of an encoder (for English texts 'default' is the embedded one)"
 
 
 def load_backbone(model: Model, config: EncoderConfig) -> tuple[PreTrainedModel, object]:
-    """The network without a head, in float32 on the CPU, and its tokenizer."""
+    """The network without a head, in float32 on the CPU, and its tokenizer or image processor."""
     if config.backbone == EXPLAINED:
-        return explained_backbone(model, config.dropout)
-    name = None if config.backbone == DEFAULT else config.backbone
+        return explained_backbone(model, config)
+    name = str(embedded_path()) if config.backbone == DEFAULT else config.backbone
+    if name.startswith(EMBEDDED):
+        name = str(embedded_path(name.removeprefix(EMBEDDED)))
+    if config.reads == "image":
+        return load_image_encoder(name, dropout=config.dropout)
     return load_encoder(name, dropout=config.dropout)
 
 
-def explained_backbone(model: Model, dropout: float) -> tuple[PreTrainedModel, object]:
+def explained_backbone(model: Model, settings: EncoderConfig) -> tuple[PreTrainedModel, object]:
     """A copy of the explained model's own network, which keeps its weights and is not changed by training."""
     if not isinstance(model, NetworkModel):
         raise CapabilityError(f"{model.name} is no network whose encoder could be copied; {CURE}")
@@ -44,14 +50,20 @@ def explained_backbone(model: Model, dropout: float) -> tuple[PreTrainedModel, o
         raise CapabilityError(f"{model.name} has packed weights, which cannot be trained; {CURE}")
     body = model.network.base_model
     config = copy.deepcopy(getattr(body, "config", model.network.config))
-    set_dropout(config, dropout)
+    set_dropout(config, settings.dropout)
     with reading(f"the encoder of {model.name}", f"({CURE})"):
         network = built(config)
         report = network.load_state_dict(body.state_dict(), strict=False)
     missing = [name for name in report.missing_keys if "pooler" not in name]
     if missing:
         raise ModelError(f"the encoder of {model.name} lacks the weights {', '.join(missing[:3])}; {CURE}")
-    return network, model.tokenizer
+    return network, _processor(model.reader) if settings.reads == "image" else model.tokenizer
+
+
+def _processor(reader: AnyReader) -> object:
+    if not isinstance(reader, PatchesReader):
+        raise CapabilityError(f"{network_name(reader.network)} has no image processor to copy; {CURE}")
+    return reader.processor
 
 
 def built(config: PreTrainedConfig) -> PreTrainedModel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -115,6 +116,25 @@ class Shape(nn.Module, ABC):
         """The item as reference number ``reference`` explains it, for shapes that tell references apart."""
         raise ParameterError(f"the {self.card.name} cannot tell several references apart; learn their average")
 
+    def unread(self, item: Item) -> NDArray[np.int64]:
+        """Numbers of the units that it does not read; they get the mean over the others, and explanations say so."""
+        return np.empty(0, dtype=np.int64)
+
+    def restarted(self, number: int) -> Shape:
+        """A copy with other first weights, drawn from the seed + ``number``, except for those that are not trained."""
+        settings = self.settings
+        seed = settings.get("seed")
+        if not isinstance(seed, int):
+            raise ParameterError(f"the {self.card.name} has no seed for its first weights; use initialisations=1")
+        with tempfile.TemporaryDirectory() as name:
+            self.save_reading(Path(name))
+            other = type(self).from_settings({**settings, "seed": seed + number}, Path(name))
+        kept = {name: weight for name, weight in self.named_parameters() if not weight.requires_grad}
+        other.load_state_dict(kept, strict=False)
+        for name in kept:
+            other.get_parameter(name).requires_grad_(False)
+        return other.to(next(self.parameters()).device)
+
     @abstractmethod
     def collate(self, items: Sequence[Item]) -> dict[str, Tensor]:
         """Pad items into a batch."""
@@ -149,6 +169,9 @@ class Shape(nn.Module, ABC):
         return max((len(column) for column in item.values() if np.ndim(column)), default=1)
 
 
+NAMED = 3
+"""Units that a warning names."""
+
 SHAPES: Registry[Shape, ShapeCard] = Registry(
     "shape", "didact.trained.shapes", [str(Path(__file__).parent)], "didact.shapes"
 )
@@ -164,3 +187,16 @@ def check_shape(card: ShapeCard, model: Model) -> None:
             f"the {card.name} needs a model that is {' and '.join(sorted(missing))}, which {model.name} is not; shapes "
             f"that work with it: {', '.join(works)}"
         )
+
+
+def unread_note(shape: Shape, units: Units, item: Item) -> tuple[str, ...]:
+    """A warning that names units which the shape does not read, blanks aside; empty where it reads all."""
+    texts = units.texts
+    missed = [texts[number] for number in shape.unread(item) if texts[number].strip()]
+    if not missed:
+        return ()
+    named = ", ".join(map(repr, missed[:NAMED])) + (", ..." if len(missed) > NAMED else "")
+    return (
+        f"the {shape.card.name} of this explainer does not read {len(missed)} of {len(units)} units ({named}); "
+        "they have the mean score of the others",
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -16,12 +17,15 @@ from didact.errors import FormatError, ParameterError
 from didact.protocols import Model
 from didact.trained.shapes._encoder_backbone import embeddings_of, load_backbone, rebuilt, save_network
 from didact.trained.shapes._encoder_config import EncoderConfig
+from didact.trained.shapes._encoder_images import BackboneImages
 from didact.trained.shapes._encoder_inputs import PLACES, BackboneInputs, BackboneTexts
 from didact.trained.shapes.base import Item, Shape, ShapeBatch, ShapeCard, register
 from didact.types import Prediction, Units
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+INPUTS: Mapping[str, type[BackboneInputs]] = {kind.name: kind for kind in (BackboneTexts, BackboneImages)}
 
 STANDARDISED = 100
 """Training texts whose predictions a number's mean and spread are taken from."""
@@ -76,9 +80,10 @@ class AttributionEncoder(Shape):
             config = EncoderConfig(**{**settings, "labels": len(model.labels), "outputs": outputs})  # type: ignore[arg-type]
         except TypeError as problem:
             raise ParameterError(f"unknown setting of encoder: {str(problem).split('__init__() ')[-1]}") from None
+        images = any(not own.example.is_textual for own in units)
+        config = replace(_standardised(config, model, units), reads="image" if images else "text")
         network, processor = load_backbone(model, config)
-        config = _standardised(config, model, units)
-        return cls(config, network, BackboneTexts.of(network, processor, config.max_length))
+        return cls(config, network, INPUTS[config.reads].of(network, processor, config.max_length))
 
     @property
     def outputs(self) -> int:
@@ -98,7 +103,7 @@ class AttributionEncoder(Shape):
         except TypeError as problem:
             raise FormatError(f"these are not the settings of an encoder: {problem}") from None
         network = rebuilt(folder)
-        return cls(config, network, BackboneTexts.load(folder, network, config.max_length))
+        return cls(config, network, INPUTS[config.reads].load(folder, network, config.max_length))
 
     def save_reading(self, folder: Path) -> None:
         """Write the backbone's configuration and tokenizer."""
@@ -122,6 +127,11 @@ class AttributionEncoder(Shape):
             }
             for own, target, prediction in zip(inputs, targets, predictions, strict=True)
         ]
+
+    def restarted(self, number: int) -> AttributionEncoder:
+        """A copy with other first weights of what is not pretrained."""
+        config = replace(self.config, seed=self.config.seed + number)
+        return type(self)(config, *copy.deepcopy((self.backbone, self.inputs))).to(self.prediction.device)
 
     def collate(self, items: Sequence[Item]) -> dict[str, Tensor]:
         """Pad items at their end."""
