@@ -53,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="DIR", help="where --recipe and --neutral write (no default)")
     parser.add_argument("--device", help="cpu, cuda, ... (default: the GPU when there is one)")
     shared.add_execution(parser)
+    shared.add_dry_run(parser)
     shared.add_store(parser)
     shared.add_remote_code(parser)
 
@@ -82,6 +83,8 @@ def _measure(options: argparse.Namespace) -> None:
     folder = options.out
     options.out = folder / recipe.name
     shared.carry_out(recipe, options)
+    if options.dry_run:
+        return
     for number in recipe.to_dict()["tables"]:
         printing.line(_printed(options.paper, folder, table=number))
 

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from didact.experiments.engine.kinds import Kind, RecipeCard, ReportOptions, register
-from didact.experiments.engine.steps import RecipeJob, RunOptions
+from didact.experiments.engine.steps import RunOptions
 from didact.experiments.masking.job import MaskingJob
 from didact.experiments.masking.recipe import MaskingRecipe
+from didact.types import Estimate
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,9 +21,15 @@ class MaskingKind(Kind[MaskingRecipe]):
 
     recipe = MaskingRecipe
 
-    def job(self, recipe: MaskingRecipe, options: RunOptions) -> RecipeJob:
+    def job(self, recipe: MaskingRecipe, options: RunOptions) -> MaskingJob:
         """The steps of the study; model and texts are loaded when they are first needed."""
         return MaskingJob(recipe, options)
+
+    def estimates(self, recipe: MaskingRecipe, options: RunOptions) -> list[Estimate]:
+        """Of search and training, of every explainer on the test texts, and of all grades."""
+        from didact.experiments.masking.cost import study_estimates
+
+        return study_estimates(self.job(recipe, options))
 
     def report(self, folder: Path, options: ReportOptions, console: Console) -> list[Path]:
         """The tables in the terminal, and as report.md and report.html."""

@@ -84,7 +84,7 @@ class MaskingJob(RecipeJob):
     def begin(self) -> None:
         """Write recipe and manifest."""
         disk.write_text(self.results / "recipe.toml", self.recipe.to_toml())
-        facts = {"kind": self.recipe.kind, "name": self.name, "command": self.options.command}
+        facts: Plain = {"kind": self.recipe.kind, "name": self.name, "command": self.options.command}
         facts |= {"tables": list(self.recipe.tables), "versions": dict(versions()), "format": keys.FORMAT}
         write_object(self.results / "manifest.json", facts)
 
@@ -121,7 +121,7 @@ class MaskingJob(RecipeJob):
         config = TuningConfig(**self._search)
         given = {name: value for name, value in self._settings.items() if name not in tunable(PRESET)}
         task = TuningTask(
-            PRESET, given, lambda: self.model, self.recipe.judge(metric), self.texts["train"], self._validation
+            PRESET, given, lambda: self.model, self.recipe.judge(metric), self.texts["train"], self.validation
         )
         result = tune(task, config, self.parts.root / "searches" / self._searching(metric).key)
         facts = {
@@ -138,7 +138,7 @@ class MaskingJob(RecipeJob):
         given = TrainingInput(
             model=self.model,
             examples=self.texts["train"],
-            validation=self._validation,
+            validation=self.validation,
             held_out=0.0,
             data=self.name,
             judge=self.recipe.judge(metric),
@@ -159,7 +159,8 @@ class MaskingJob(RecipeJob):
         explained = self.explanations(label)
         surrogate = self._surrogate if self.metrics.needs_surrogate else None
         grades = self.metrics.grades(explained, self.model, surrogate)
-        same = {"explainer": label, "method": explained[0].method, "seed": self.recipe.seed, "null": "", "part": ""}
+        same: dict[str, str | int] = {"explainer": label, "method": explained[0].method, "seed": self.recipe.seed}
+        same |= {"null": "", "part": ""}
         same |= {"model": self.model.fingerprint(), "data": self.name}
         names = pa.array(example_names(self.texts["test"]), pa.string())
         tables = []
@@ -179,7 +180,7 @@ class MaskingJob(RecipeJob):
     def teach(self) -> pa.Table:
         """Gains of closed-form students by the explanations of the test texts."""
         explained = {one.label: self.explanations(one.label) for one in self._teachers}
-        gains = teaching.teach(self.model, explained, self._validation, self.recipe.simulability)
+        gains = teaching.teach(self.model, explained, self.validation, self.recipe.simulability)
         return _of_facts(cast("Plain", gains.to_dict()))
 
     def speed(self) -> pa.Table:
@@ -237,7 +238,7 @@ class MaskingJob(RecipeJob):
         return compact.unpacked(rows, self.model.units(self.texts["test"], self.recipe.level), self.model)
 
     @cached_property
-    def _validation(self) -> list[Example]:
+    def validation(self) -> list[Example]:
         """Validation texts that are no test texts: they choose weights and epochs."""
         tested = {one.fingerprint for one in self.texts["test"]}
         kept = [one for one in self.texts["validation"] if one.fingerprint not in tested]
@@ -277,7 +278,7 @@ class MaskingJob(RecipeJob):
                 self.recipe.tf32,
                 self._origin,
                 _hash(self.texts["train"]),
-                _hash(self._validation),
+                _hash(self.validation),
             ]
         )
 
@@ -336,7 +337,7 @@ class MaskingJob(RecipeJob):
         if not self.recipe.simulability:
             return []
         steps = [step for one in self._teachers for step in self._explaining(one)]
-        decisive = [[step.key for step in steps], _hash(self._validation), dict(self.recipe.simulability)]
+        decisive = [[step.key for step in steps], _hash(self.validation), dict(self.recipe.simulability)]
         key = content_hash(["teach", decisive])
         return [KeyedStep("teach", key, "teach", (), frozenset(step.name for step in steps))]
 
@@ -372,7 +373,7 @@ class MaskingJob(RecipeJob):
         searches = [self._searching(metric) for metric in self.recipe.optimised] if self._searches else []
         return {
             "study": self.recipe.to_dict() | {"model": Path(str(self.recipe.model["source"])).name},
-            "texts": {"train": len(self.texts["train"]), "validation": len(self._validation)}
+            "texts": {"train": len(self.texts["train"]), "validation": len(self.validation)}
             | {"test": len(self.texts["test"])},
             "searches": known(searches),
             "training": known([self._training(*key) for key in trained]),
