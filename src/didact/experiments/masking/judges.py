@@ -39,7 +39,7 @@ def judge(metric: str, **settings: object) -> Judge:
         **settings: of the metric.
 
     Raises:
-        ParameterError: the metric has no direction, measures time, or needs more than an explanation and the model.
+        ParameterError: the metric has no direction, measures cost, or needs more than an explanation and the model.
     """
     made = metric_of(metric, **settings)
     card = made.card
@@ -48,8 +48,8 @@ def judge(metric: str, **settings: object) -> Judge:
         raise ParameterError(
             f"{metric} cannot choose between explanations of one text, as it needs {' and '.join(beyond)}; {_CURE}"
         )
-    if card.higher_is_better is None or card.timed:
-        why = "measures time" if card.timed else "has no direction"
+    if card.higher_is_better is None or card.family == "efficiency":
+        why = "has no direction" if card.higher_is_better is None else "measures their cost"
         raise ParameterError(f"{metric} cannot choose between explanations, as it {why}; {_CURE}")
     given = ", ".join(f"{setting}={value}" for setting, value in settings.items())
     return Judge(f"{metric} ({given})" if given else metric, not card.higher_is_better, MetricGrade(made))
