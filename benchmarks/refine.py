@@ -21,7 +21,7 @@ from didact.trained.refine import RefineConfig, RefinedExplainer
 from didact.trained.samples import TrainingBatch, batch_of
 from didact.trained.shapes.base import SHAPES
 from didact.trained.signals.base import SignalTask
-from didact.trained.signals.mask import Mask
+from didact.trained.signals.mask import MaskSignal
 from didact.types import Example, Explanation
 
 STEPS, RANK = 10, 8
@@ -91,7 +91,7 @@ def _setting(model: NetworkModel, args: argparse.Namespace, steps: int) -> Setti
     examples = [Example(text) for text in load_texts(args.texts)]
     build = SHAPES.get("encoder").build
     shape = build(model, model.units(examples), 1, {"backbone": "explained", "seed": 0}).to(args.device)
-    learned = LearnedExplainer(shape, Mask(), ExplainerMetadata.of(model, method="aml"))
+    learned = LearnedExplainer(shape, MaskSignal(), ExplainerMetadata.of(model, method="aml"))
     return Setting(model, learned, examples, steps)
 
 

@@ -296,7 +296,7 @@ def test_patches_of_another_grid_are_mapped_by_their_pixels() -> None:
 
 
 def test_superpixels_of_a_function_are_mapped_to_patches() -> None:
-    def brightness(images: list[np.ndarray]) -> np.ndarray:  # type: ignore[type-arg]
+    def brightness(images: list[np.ndarray]) -> np.ndarray:
         share = np.array([image.mean() / 255 for image in images])
         return np.stack([1 - share, share], axis=1)
 
@@ -361,6 +361,26 @@ def test_a_damaged_folder_is_named(tmp_path: Path) -> None:
         AttributionEncoder.from_settings(encoder.settings, tmp_path)
     with pytest.raises(FormatError, match="not the settings of an encoder"):
         AttributionEncoder.from_settings({**encoder.settings, "height": 3}, tmp_path)
+
+
+def test_it_is_exported(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    model = network()
+    encoder, _ = built(model)
+    explainer = LearnedExplainer(encoder, Regression(), ExplainerMetadata.of(model, method="encoder"))
+    explainer.export_onnx(tmp_path, int8=False)
+    loaded = LearnedExplainer.from_pretrained(tmp_path, runtime="onnx")
+    examples = [*EXAMPLES, Example("an unforgettable evening"), Example("good")]
+    for one, other in zip(explainer.explain(model, examples), loaded.explain(model, examples), strict=True):
+        np.testing.assert_allclose(one.array, other.array, atol=1e-5)
+
+
+def test_an_encoder_of_images_is_not_exported(tmp_path: Path) -> None:
+    model = load_model(tiny_image_model(), device="cpu")
+    encoder, _ = built(model, tiny_images())
+    about = ExplainerMetadata.of(model, method="encoder", level="patch")
+    with pytest.raises(ParameterError, match="encoder of images is not exported; explain with the torch runtime"):
+        LearnedExplainer(encoder, Regression(), about).export_onnx(tmp_path)
 
 
 def test_starting_again_keeps_the_pretrained_weights() -> None:

@@ -262,8 +262,7 @@ class LearnedExplainer:
             place: what the README names as the place to load from; the folder's name when not given.
         """
         self._need_weights()
-        if self.shape.card.needs:
-            raise ParameterError(f"the {self.shape.card.name} reads the explained model, so it is not exported alone")
+        self.shape.check_export()
         labels, level = self.about.labels, self.about.level
         if explanations is None:
             kind, items = "texts of random words", onnx.made_up(self.shape, labels, level)

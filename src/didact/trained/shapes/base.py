@@ -53,6 +53,8 @@ class Shape(nn.Module, ABC):
     """
 
     card: ClassVar[ShapeCard]
+    fixed: ClassVar[frozenset[str]] = frozenset()
+    """Columns of a batch that have the same sizes in every one, rows aside."""
 
     @classmethod
     @abstractmethod
@@ -158,6 +160,11 @@ class Shape(nn.Module, ABC):
     def vocabulary(self) -> Sequence[str]:
         """Words it has a number for, frequent ones first, for generated texts; empty where it keeps no list."""
         return ()
+
+    def check_export(self) -> None:
+        """Refuse to be exported where it cannot compute without torch, or not without the explained model."""
+        if self.card.needs:
+            raise ParameterError(f"the {self.card.name} reads the explained model, so it is not exported alone")
 
     @property
     def traced_units(self) -> int:

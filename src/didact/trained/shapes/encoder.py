@@ -57,6 +57,8 @@ class AttributionEncoder(Shape):
         inputs: feeds it.
     """
 
+    fixed = frozenset({"prediction", "pixel_values"})
+
     def __init__(self, config: EncoderConfig, network: PreTrainedModel, inputs: BackboneInputs) -> None:
         super().__init__()
         self.config = config
@@ -133,10 +135,15 @@ class AttributionEncoder(Shape):
         config = replace(self.config, seed=self.config.seed + number)
         return type(self)(config, *copy.deepcopy((self.backbone, self.inputs))).to(self.prediction.device)
 
+    def check_export(self) -> None:
+        """Refuse images: what the export is tried on are texts."""
+        if self.config.reads == "image":
+            raise ParameterError("an encoder of images is not exported; explain with the torch runtime")
+
     def collate(self, items: Sequence[Item]) -> dict[str, Tensor]:
         """Pad items at their end."""
         counts = np.array([len(item[PLACES]) for item in items])
-        most = max(item[PLACES].shape[1] for item in items)
+        most = max(2, *(item[PLACES].shape[1] for item in items))  # a size of 1 would be a case of its own to export
         places = np.full((len(items), counts.max(), most), -1, dtype=np.int64)
         for row, item in zip(places, items, strict=True):
             own = item[PLACES]
