@@ -196,7 +196,7 @@ def middle(values: Sequence[float], digits: int = 2, unit: str = "") -> str:
     return f"{mid:.{digits}f}{unit} ({low:.{digits}f}–{high:.{digits}f})"
 
 
-def machine(threads: int) -> dict[str, str]:
+def machine(threads: int, device: str = "cpu") -> dict[str, str]:
     """The machine and the software in neutral words."""
     installed = {}
     for library in LIBRARIES:
@@ -206,8 +206,9 @@ def machine(threads: int) -> dict[str, str]:
             installed[library] = "from source" if library == "didact" else "not installed"
     versions = ", ".join(f"{name} {number}" for name, number in installed.items())
     cores = f"{os.cpu_count()} cores, {threads} of them used by the model"
+    beside = "no GPU" if device == "cpu" else torch.cuda.get_device_name(device)
     return {
-        "machine": f"{_processor()}, {cores}; no GPU; other work on it at the same time",
+        "machine": f"{_processor()}, {cores}; {beside}; other work on it at the same time",
         "software": f"Python {platform.python_version()}, {versions}",
     }
 
@@ -224,7 +225,7 @@ def publish(section: str, text: str, tables: Sequence[Table], raw: object, args:
     page = json.loads(place.read_text(encoding="utf-8")) if place.is_file() else {}
     page[section] = {
         "command": f"python -m benchmarks.{section} {' '.join(_plain(sys.argv[1:]))}".strip(),
-        **machine(args.threads),
+        **machine(args.threads, getattr(args, "device", "cpu")),
         "text": text,
         "tables": [asdict(table) for table in tables],
         "raw": raw,
@@ -242,6 +243,7 @@ def _page(page: dict[str, Section]) -> str:
         "startup": "Starting up",
         "report": "Reports",
         "l2e": "Learned explainers",
+        "refine": "Refinement",
     }
     parts = [
         "# Speed",

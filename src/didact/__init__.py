@@ -23,10 +23,9 @@ if TYPE_CHECKING:
         load_model,
         save,
         show,
-        train,
     )
     from didact.errors import DidactError
-    from didact.experimenting import evaluate, simulate
+    from didact.experimenting import evaluate, refined, simulate, train
     from didact.types import Box, Estimate, Example, Explanation, Image, Mask, Prediction, Span, Target
 
 _HOME = {
@@ -38,10 +37,11 @@ _HOME = {
     "load_explainer": "api",
     "load_model": "api",
     "import_attributions": "api",
+    "refined": "experimenting",
     "save": "api",
     "show": "api",
     "simulate": "experimenting",
-    "train": "api",
+    "train": "experimenting",
     "Explanations": "api",
     "Skipped": "api",
     "Box": "types",
@@ -79,6 +79,7 @@ __all__ = [
     "list_methods",
     "load_explainer",
     "load_model",
+    "refined",
     "save",
     "show",
     "simulate",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Union, runtime_checkable
 
 from didact.types import (
     Card,
@@ -42,6 +42,9 @@ TargetLike = int | str | Span | Target | None
 
 AttentionRows = Literal["all", "mean", "pooled"]
 AttentionKind = Literal["probabilities", "logits"]
+Absent = Union[str, "Tensor", Sequence["Tensor"]]
+"""What stands for absent units: a name, a vector (dim,) for all examples, or (dim,) or (positions, dim) for each."""
+
 Reads = Literal["first", "last", "mean"]
 """Which position the classifier reads, or the mean over all."""
 
@@ -156,6 +159,24 @@ class Differentiable(Model, Protocol):
         Returns:
             The explained numbers, (rows,) per example.
         """
+        ...
+
+    def soft_outputs(self, units: Sequence[Units], masks: Sequence[Tensor], absent: Absent = "mask") -> list[Tensor]:
+        """All outputs under soft masks of many examples, differentiable as in ``soft_score``.
+
+        Args:
+            units: the examples' units.
+            masks: weights in [0, 1] as live tensors, (rows, units) per example.
+            absent: what stands for an absent unit: a name as in ``embed``, or vectors, which may be live as well.
+
+        Returns:
+            Log-probabilities of all labels, which exclude one another, or a regressor's numbers: (rows, outputs) per
+            example.
+        """
+        ...
+
+    def keep_outputs(self, units: Sequence[Units], keep: Sequence[Keep], absence: str | None = None) -> list[Floats]:
+        """The same outputs under keep masks (variants x units) and any operator of ``score`` but "blend"."""
         ...
 
 

@@ -51,7 +51,7 @@ ROOMS = {
     "experiments",
     "api": "stats render models data store attribution metrics trained",
     "service": "ops stats render models data store attribution metrics scale study trained api",
-    "experimenting": "models data experiments api",
+    "experimenting": "models data trained experiments api",
     "cli": "render models data store attribution metrics students simulation scale study trained experiments api "
     "service experimenting",
     "__main__": "cli",
@@ -74,7 +74,7 @@ LIBRARIES = {
     "study": "numpy",
     "scale": "numpy",
     "trained": "numpy torch transformers safetensors accelerate huggingface_hub onnx onnxruntime onnxscript",
-    "experiments": "numpy torch pyarrow rich",
+    "experiments": "numpy torch pyarrow rich optuna",
     "testing": "numpy torch transformers tokenizers pytest rich",
     "api": "numpy",
     "service": "numpy fastapi starlette pydantic uvicorn",

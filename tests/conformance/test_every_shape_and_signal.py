@@ -1,5 +1,6 @@
 """Every registered shape passes every check with every registered signal that fits it."""
 
+import tempfile
 from collections.abc import Mapping
 
 import pytest
@@ -7,6 +8,7 @@ from torch import Tensor, nn
 
 from didact.errors import CapabilityError
 from didact.testing.learned import CASES, CHECKS, case_model, check, fits
+from didact.testing.tiny import tiny_model
 from didact.trained.samples import TrainingBatch
 from didact.trained.shapes.base import SHAPES, Shape, ShapeBatch, check_shape
 from didact.trained.signals.base import SIGNALS, Signal
@@ -16,9 +18,14 @@ with installed():
     from toybox.toy_shape import EmbeddingProbe
     from toybox.toy_signal import Follow
 
+_FOLDER = tempfile.TemporaryDirectory()
+for part in tiny_model("bert"):
+    part.save_pretrained(_FOLDER.name)
+
 QUICK: Mapping[str, Mapping[str, object]] = {
     "scorer": {"width": 16, "blocks": 1, "min_count": 1},
     "probe": {"width": 32},
+    "encoder": {"backbone": _FOLDER.name, "dropout": 0.0},
 }
 """Settings that make a shape small; its own defaults where it has none here."""
 

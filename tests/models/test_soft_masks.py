@@ -84,3 +84,63 @@ def test_what_does_not_fit_is_refused() -> None:
     model._capabilities = frozenset()
     with pytest.raises(CapabilityError, match="does not take input embeddings"):
         model.soft_score(units[:1], [TARGET], [torch.ones(2, 8)])
+
+
+@pytest.mark.parametrize("labels", [("no", "yes"), ("no", "perhaps", "yes")])
+def test_outputs_are_the_log_probabilities_of_all_labels(labels: tuple[str, ...]) -> None:
+    network, tokenizer = tiny_model("bert", labels)
+    model = compose(network, tokenizer)
+    units = model.units([Example(text) for text in TEXTS])
+    masks = [torch.rand(2, len(own), generator=torch.Generator().manual_seed(1)) for own in units]
+    outputs = model.soft_outputs(units, masks)
+    for index, label in enumerate(model.labels):
+        targets = [Target(index, label, "log_probability")] * len(units)
+        for own, values in zip(outputs, model.soft_score(units, targets, masks), strict=True):
+            torch.testing.assert_close(own[:, index], values)
+    assert not outputs[0].requires_grad  # nothing to differentiate: no graph is kept
+
+
+def test_a_given_absent_vector_is_used_in_place_of_the_named_one() -> None:
+    model, units, masks = case()
+    mask = model.reader.absent_vector("mask", model.embed(units)[0])
+    named = model.soft_outputs(units, masks)
+    each = [mask.expand(len(own), -1) for own in model.embed(units)]
+    for given in (mask, each):
+        for own, other in zip(named, model.soft_outputs(units, masks, given), strict=True):
+            torch.testing.assert_close(own, other)
+    learned = mask.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(torch.cat(model.soft_outputs(units, masks, learned))[:, 0].sum(), learned)
+    assert slope.abs().min() > 0
+    with pytest.raises(ParameterError, match=r"vector of 32 numbers.* got a tensor of shape \(3,\)"):
+        model.soft_outputs(units, masks, torch.ones(3))
+    with pytest.raises(ParameterError, match="2 tensors for 4 examples"):
+        model.soft_outputs(units, masks, each[:2])
+
+
+def test_outputs_of_kept_units_are_those_of_whatever_operator_is_named() -> None:
+    model, units, _ = case()
+    keep = [np.stack([np.ones(len(own)), np.arange(len(own)) % 2 == 0]).astype(np.bool_) for own in units]
+    for absence in ("mask", "delete", "drop"):
+        values = model.score(units, [TARGET] * 4, keep, absence)
+        for own, other in zip(model.keep_outputs(units, keep, absence), values, strict=True):
+            np.testing.assert_allclose(own[:, 1], other, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ParameterError, match="use soft_outputs"):
+        model.keep_outputs(units, keep, "blend")
+
+
+def test_half_precision_gives_single_precision_log_probabilities() -> None:
+    network, tokenizer = tiny_model("bert")
+    model = compose(network.to(torch.bfloat16), tokenizer)
+    units = model.units([Example(TEXTS[0])])
+    (outputs,) = model.soft_outputs(units, [torch.ones(1, len(units[0])).requires_grad_()])
+    assert outputs.dtype == torch.float32
+    assert float(outputs.detach().exp().sum()) == pytest.approx(1, abs=1e-5)
+
+
+def test_labels_that_do_not_exclude_one_another_are_refused() -> None:
+    network, tokenizer = tiny_model("bert")
+    network.config.problem_type = "multi_label_classification"
+    model = compose(network, tokenizer)
+    units = model.units([Example(TEXTS[0])])
+    with pytest.raises(CapabilityError, match="hold independently of each other"):
+        model.soft_outputs(units, [torch.ones(1, len(units[0]))])

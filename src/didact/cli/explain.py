@@ -28,6 +28,7 @@ EXAMPLES = """examples:
   didact explain reviews.txt --method kernel_shap --dry-run
   didact explain reviews.txt --on-error skip
   didact explain reviews.txt --explainer runs/l2e --fallback lime
+  didact explain reviews.txt --explainer runs/aml --refine 10 --refine-by comprehensiveness
 """
 
 
@@ -56,9 +57,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="X",
         help="expected disagreement with its reference above which --fallback is used (default: set in training)",
     )
+    _add_refinement(group)
     shared.add_on_error(parser)
     shared.add_dry_run(parser)
     shared.add_output(parser)
+
+
+def _add_refinement(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--refine", type=int, metavar="STEPS", help="train the explainer so many steps further for each text"
+    )
+    group.add_argument("--refine-seconds", type=float, metavar="S", help="refine each text for so long at most")
+    group.add_argument(
+        "--refine-by",
+        metavar="METRIC",
+        help="of a text's maps, keep the best by this metric (default: by the loss that is followed)",
+    )
+    group.add_argument(
+        "--refine-set",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="a further setting of refinement: learning_rate, rows, rank, weight_decay, seed; may be repeated",
+    )
 
 
 def run(options: argparse.Namespace) -> None:
@@ -73,8 +94,8 @@ def run(options: argparse.Namespace) -> None:
     if options.explainer is not None:
         _explain_learned(examples, model, options, settings)
         return
-    if options.fallback is not None or options.disagreement_above is not None:
-        raise ParameterError("--fallback and --disagreement-above go with --explainer DIR")
+    if options.fallback is not None or options.disagreement_above is not None or _refines(options):
+        raise ParameterError("--fallback, --disagreement-above and --refine go with --explainer DIR")
     explainer = load_explainer(options.method or default_method(model), **settings)
     if options.dry_run:
         shared.write_estimates(estimates(examples, model, [explainer]), options)
@@ -90,7 +111,10 @@ def _explain_learned(
         raise ParameterError(f"give --method {options.method} or --explainer {options.explainer}, not both")
     if options.set and options.fallback is None:
         raise ParameterError("--set sets a method, and a trained network has no settings; name a --fallback")
+    if options.fallback is not None and _refines(options):
+        raise ParameterError("give --fallback or --refine, not both")
     from didact.api import estimates, load_explainer
+    from didact.experimenting import refined
     from didact.trained.explainer import LearnedExplainer
     from didact.trained.fallback import FallbackExplainer
     from didact.trained.held_out import FidelityWarning
@@ -102,10 +126,25 @@ def _explain_learned(
     if options.fallback is not None:
         slow = load_explainer(options.fallback, **settings)
         explainer = FallbackExplainer(learned, slow, above=options.disagreement_above)
+    elif _refines(options):
+        explainer = refined(learned, options.refine_by, **_refinement(options))
     if options.dry_run:
         shared.write_estimates(estimates(examples, model, [explainer]), options)
         return
     _write(examples, model, explainer, options)
+
+
+def _refines(options: argparse.Namespace) -> bool:
+    given = (options.refine, options.refine_seconds, options.refine_by, options.refine_set or None)
+    return any(value is not None for value in given)
+
+
+def _refinement(options: argparse.Namespace) -> dict[str, object]:
+    """Settings of ``RefineConfig``; without a number of steps, seconds alone end it where they are given."""
+    settings = shared.parse_settings(options.refine_set)
+    if options.refine is not None or options.refine_seconds is not None:
+        settings |= {"steps": options.refine, "seconds": options.refine_seconds}
+    return settings
 
 
 def _write(examples: list[Example], model: Model, explainer: Explainer, options: argparse.Namespace) -> None:

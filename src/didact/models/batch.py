@@ -48,3 +48,7 @@ class EncodedBatch:
         sizes = np.array([len(code) for code in self.codes], dtype=np.int64)
         columns = np.arange(sizes.max(initial=0))
         return np.where(columns < sizes[:, None], columns, -1)
+
+
+Read = Callable[[Tensor, Ints, EncodedBatch], Tensor]
+"""What is wanted of a network's outputs: outputs, the examples' numbers and the batch -> (rows, ...)."""

@@ -1,9 +1,14 @@
-"""What a network does not offer, in words."""
+"""What a network offers to methods beyond its score, and what it does not offer, in words."""
 
 from __future__ import annotations
 
+from torch import nn
+
 from didact.errors import CapabilityError
-from didact.protocols import ATTENTIVE, DIFFERENTIABLE, LAYERED
+from didact.models.hidden import hidden_layers
+from didact.models.layers import is_layered
+from didact.models.traits import Traits
+from didact.protocols import ATTENTIVE, DIFFERENTIABLE, GENERATIVE, HIDDEN, LAYERED
 
 MISSING = {
     ATTENTIVE: "neither uses Transformers' attention interface nor returns full attention maps; use a method that does "
@@ -13,7 +18,19 @@ MISSING = {
 }
 
 
-def need(capability: str, offered: frozenset[str], network: object) -> None:
+def offered(network: nn.Module, traits: Traits, *, writes: bool) -> frozenset[str]:
+    """What methods may need of a network with these traits; ``writes`` is whether its reader can have it answer."""
+    holds = {
+        DIFFERENTIABLE: traits.takes_embeddings,
+        ATTENTIVE: traits.shows_attention,
+        HIDDEN: traits.takes_embeddings and hidden_layers(network) is not None,
+        LAYERED: is_layered(network),
+        GENERATIVE: writes,
+    }
+    return frozenset(name for name, held in holds.items() if held)
+
+
+def need(capability: str, capabilities: frozenset[str], network: object) -> None:
     """Refuse what the network cannot do."""
-    if capability not in offered:
+    if capability not in capabilities:
         raise CapabilityError(f"{type(network).__name__} {MISSING[capability]}")

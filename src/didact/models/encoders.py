@@ -17,6 +17,7 @@ from didact.registry import unknown
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+    from transformers.image_processing_utils import BaseImageProcessor
 
 Loaded = tuple["PreTrainedModel", "PreTrainedTokenizerBase"]
 
@@ -74,6 +75,19 @@ def load_encoder(
     if not labels and getattr(network, "pooler", None) is not None:
         network.pooler = None  # type: ignore[assignment] # nothing reads it
     return network.float().eval(), tokenizer
+
+
+def load_image_encoder(name: str | Path, *, dropout: float | None = None) -> tuple[PreTrainedModel, BaseImageProcessor]:
+    """Vision transformer without a head, in float32 on the CPU and in evaluation mode, and its image processor."""
+    with reading(f"the encoder {str(name)!r}", "(give a directory or Hub id of a vision transformer)"):
+        config = read_config(str(name))
+        _configure(config, dropout, ())
+        processor: BaseImageProcessor = pretrained("AutoImageProcessor", str(name))
+        network, report = read_network("AutoModel", str(name), config)
+    check_weights(report, repr(str(name)), lambda key: "pooler" not in key)
+    if getattr(network, "pooler", None) is not None:
+        network.pooler = None  # type: ignore[assignment] # nothing reads it
+    return network.float().eval(), processor
 
 
 def pretrained(kind: str, place: str, *, trust: bool = False, **options: object) -> Any:
@@ -170,11 +184,16 @@ def _seeded(seed: int) -> Iterator[None]:
         yield
 
 
+def set_dropout(config: PreTrainedConfig, dropout: float) -> None:
+    """Set all shares of numbers that a network drops in training."""
+    for key, value in config.to_dict().items():
+        if "drop" in key and isinstance(value, float):
+            setattr(config, key, dropout)
+
+
 def _configure(config: PreTrainedConfig, dropout: float | None, labels: Sequence[str]) -> None:
     if dropout is not None:
-        for key, value in config.to_dict().items():
-            if "drop" in key and isinstance(value, float):
-                setattr(config, key, dropout)
+        set_dropout(config, dropout)
     if labels:
         config.id2label = dict(enumerate(labels))
         config.label2id = {label: number for number, label in enumerate(labels)}

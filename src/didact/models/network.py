@@ -16,30 +16,29 @@ from didact.errors import CapabilityError, ParameterError
 from didact.meter import count
 from didact.models import precision
 from didact.models.attention_gradients import attention_maps, maps_times_gradient, query_rows
-from didact.models.batch import Encoded, EncodedBatch, Inputs, Ints
-from didact.models.capabilities import need
+from didact.models.batch import Encoded, EncodedBatch, Inputs, Ints, Read
+from didact.models.capabilities import need, offered
 from didact.models.eval_mode import evaluating, frozen, several_rows
 from didact.models.exclusive import exclusive
 from didact.models.gradients import Blends, PointRows, Value, graph_budget, weighted_gradients
 from didact.models.heads.base import Head
-from didact.models.hidden import Reduce, hidden_gradients, hidden_layers, hidden_states, layer_of
+from didact.models.hidden import Reduce, hidden_gradients, hidden_states, layer_of
 from didact.models.identity import network_identity
-from didact.models.layers import Trace, is_layered, trace
+from didact.models.layers import Trace, trace
 from didact.models.outputs import check_defined
 from didact.models.packed import is_packed
 from didact.models.planner import default_budget, run
 from didact.models.prefix_cache import without_prefix
 from didact.models.readers.base import AnyReader, network_name
-from didact.models.soft_masks import position_weights, soft_values
-from didact.models.traits import Traits, find_traits
+from didact.models.soft_masks import absent_vectors, position_weights, replaced, soft_values, tensors_of
+from didact.models.traits import Traits, find_traits, read_position
 from didact.models.variants import VariantRows
-from didact.ops.masking import Absence, unique_rows, unit_of_position
+from didact.ops.masking import Absence, unique_rows
 from didact.protocols import (
     ATTENTIVE,
     DIFFERENTIABLE,
-    GENERATIVE,
-    HIDDEN,
     LAYERED,
+    Absent,
     AttentionKind,
     AttentionRows,
     Points,
@@ -123,15 +122,7 @@ class NetworkModel:
     def capabilities(self) -> frozenset[str]:
         """What methods may need beyond ``score``."""
         if self._capabilities is None:
-            takes = self.traits.takes_embeddings
-            tried = {
-                DIFFERENTIABLE: takes,
-                ATTENTIVE: self.traits.shows_attention,
-                HIDDEN: takes and hidden_layers(self.network) is not None,
-                LAYERED: is_layered(self.network),
-                GENERATIVE: self.reader.writes,
-            }
-            self._capabilities = frozenset(name for name, holds in tried.items() if holds)
+            self._capabilities = offered(self.network, self.traits, writes=self.reader.writes)
         return self._capabilities
 
     def fingerprint(self) -> str:
@@ -187,17 +178,28 @@ class NetworkModel:
         operator = self._absence(absence)
         if operator.kind == "blend":
             return self._blended(units, targets, keep)
+        return self._varied(units, keep, operator, self._explained(targets))
+
+    def keep_outputs(self, units: Sequence[Units], keep: Sequence[Keep], absence: str | None = None) -> list[Floats]:
+        """All outputs as of ``soft_outputs``, under each keep mask: (variants, outputs); not differentiable."""
+        operator = self._absence(absence)
+        if operator.kind == "blend":
+            raise ParameterError("keep_outputs takes masks of 0 and 1; use soft_outputs for what is between")
+        return self._varied(units, keep, operator, self._all_outputs, (len(self.labels),))
+
+    def _varied(
+        self, units: Sequence[Units], keep: Sequence[Keep], operator: Absence, read: Read, shape: tuple[int, ...] = ()
+    ) -> list[Floats]:
+        """What is read of the outputs under each keep mask: (variants, *shape) per example."""
         with evaluating(self.network), torch.inference_mode():
             codes = self._encode(units)
             rows = VariantRows(units, codes, keep, operator, self.reader, self.traits.position_offset)
-            values = np.zeros(len(rows.owner))
-
+            values = np.zeros((len(rows.owner), *shape))
             source, budget = without_prefix(rows, self.network, self.budget, self.traits.reuses_prefix)
 
             def evaluate(batch: Ints) -> None:
                 made = source.batch(batch)
-                wanted = [targets[i] for i in rows.owner[batch]]
-                values[batch] = self.head.values(self._outputs(made).float(), wanted, made).cpu().numpy()
+                values[batch] = read(self._outputs(made).float(), rows.owner[batch], made).cpu().numpy()
 
             run("evaluating variants", source.lengths, budget, True, evaluate)
         count(forwards=sum(len(masks) for masks in keep), evaluated=len(rows.owner))
@@ -206,34 +208,45 @@ class NetworkModel:
     def _blended(self, units: Sequence[Units], targets: Sequence[Target], keep: Sequence[Keep]) -> list[Floats]:
         """The target under weights between 0 and 1, by mixing embeddings."""
         distinct = [unique_rows(masks) for masks in keep]
-        masks = [torch.from_numpy(rows.astype(np.float32)).to(self.reader.device) for rows, _ in distinct]
-        with evaluating(self.network), torch.inference_mode():
-            rows, value = self._points(units, targets, self._mixtures(units, masks, "mask"))
-            values = np.zeros(len(rows.owner))
-
-            def evaluate(batch: Ints) -> None:
-                values[batch] = value(rows.owner[batch], rows.vectors(batch)).float().cpu().numpy()
-
-            run("evaluating variants", rows.lengths, self.budget, self.traits.pads_embeddings, evaluate)
-        count(forwards=sum(len(masks) for masks in keep), evaluated=len(rows.owner))
-        return [own[inverse] for own, (_, inverse) in zip(rows.split(values), distinct, strict=True)]
+        masks = [torch.from_numpy(rows.astype(np.float32)) for rows, _ in distinct]
+        blended = self._soft(units, masks, "mask", self._explained(targets))
+        count(forwards=sum(map(len, keep)) - sum(map(len, masks)))  # those that repeat were not evaluated
+        return [own.float().cpu().double().numpy()[back] for own, (_, back) in zip(blended, distinct, strict=True)]
 
     def soft_score(
         self, units: Sequence[Units], targets: Sequence[Target], masks: Sequence[Tensor], absent: str = "mask"
     ) -> list[Tensor]:
         """The target under soft masks (rows, units) per example, differentiable with respect to them: (rows,) each."""
-        with evaluating(self.network), frozen(self.network), torch.enable_grad():
-            rows, value = self._points(units, targets, self._mixtures(units, masks, absent))
-            budget = graph_budget(self.budget, self.reader.device)
+        return self._soft(units, masks, absent, self._explained(targets))
+
+    def soft_outputs(self, units: Sequence[Units], masks: Sequence[Tensor], absent: Absent = "mask") -> list[Tensor]:
+        """All outputs under soft masks, differentiable with respect to masks and absent vectors: (rows, outputs) each.
+
+        Log-probabilities of the labels, or the numbers of a regressor.
+        """
+        return self._soft(units, masks, absent, self._all_outputs)
+
+    def _soft(self, units: Sequence[Units], masks: Sequence[Tensor], absent: Absent, read: Read) -> list[Tensor]:
+        live = any(one.requires_grad for one in (*masks, *tensors_of(absent)))
+        with evaluating(self.network), frozen(self.network), torch.set_grad_enabled(live):
+            rows, value = self._points(units, self._mixtures(units, masks, absent), read)
+            budget = graph_budget(self.budget, self.reader.device) if live else self.budget
             return soft_values(rows, value, budget, self.traits.pads_embeddings)
 
-    def _mixtures(self, units: Sequence[Units], masks: Sequence[Tensor], absent: str) -> list[Blends]:
+    def _mixtures(self, units: Sequence[Units], masks: Sequence[Tensor], absent: Absent) -> list[Blends]:
         need(DIFFERENTIABLE, self.capabilities, self.network)
         vectors = self.reader.vectors(self._encode(units))
+        absences = absent_vectors(absent, vectors, self.reader.absent_vector)
         return [
-            Blends(own, self.reader.absent_vector(absent, own), position_weights(unit, mask, len(own)))
-            for unit, own, mask in zip(units, vectors, masks, strict=True)
+            Blends(own, vector, position_weights(unit, mask.to(own.device), len(own)))
+            for unit, own, vector, mask in zip(units, vectors, absences, masks, strict=True)
         ]
+
+    def _explained(self, targets: Sequence[Target]) -> Read:
+        return lambda outputs, owners, batch: self.head.values(outputs, [targets[i] for i in owners], batch)
+
+    def _all_outputs(self, outputs: Tensor, owners: Ints, batch: EncodedBatch) -> Tensor:
+        return self.head.readout(outputs, batch)
 
     def embed(self, units: Sequence[Units], absent: str | None = None) -> list[Tensor]:
         """Input embeddings (positions, dim); with ``absent``, units replaced by what the reader has of that name."""
@@ -241,11 +254,9 @@ class NetworkModel:
         made = self.reader.vectors(self._encode(units))
         if absent is None:
             return made
-        replaced = []
-        for unit, vectors in zip(units, made, strict=True):
-            covered = torch.from_numpy(unit_of_position(unit, len(vectors)) >= 0).to(vectors.device)
-            replaced.append(torch.where(covered[:, None], self.reader.absent_vector(absent, vectors), vectors))
-        return replaced
+        return [
+            replaced(unit, own, self.reader.absent_vector(absent, own)) for unit, own in zip(units, made, strict=True)
+        ]
 
     def gradients(
         self,
@@ -255,7 +266,7 @@ class NetworkModel:
         weights: Sequence[Floats | Points],
     ) -> list[tuple[Floats, Tensor]]:
         """Values at the points, and the weighted sum over the first points of the gradient (positions, dim)."""
-        rows, value = self._points(units, targets, points)
+        rows, value = self._points(units, points, self._explained(targets))
         with evaluating(self.network), frozen(self.network), torch.enable_grad():
             budget = graph_budget(self.budget, self.reader.device)
             return weighted_gradients(rows, weights, value, budget, self.traits.pads_embeddings)
@@ -266,7 +277,7 @@ class NetworkModel:
         """Values at the points; ``visit`` gets the states after a layer and the gradient there."""
         chosen = layer_of(self.network, layer)
         self._encode(units, single_pass=True)
-        rows, value = self._points(units, targets, points)
+        rows, value = self._points(units, points, self._explained(targets))
         with evaluating(self.network), frozen(self.network), torch.enable_grad():
             budget = graph_budget(self.budget, self.reader.device)
             return hidden_gradients(rows, chosen, value, visit, budget, self.traits.pads_embeddings)
@@ -284,15 +295,13 @@ class NetworkModel:
 
     def values_at(self, units: Units, target: Target, vectors: Tensor) -> Tensor:
         """The target at given embeddings of one example, differentiable: (k, positions, dim) -> (k,)."""
-        _, value = self._points([units], [target], [vectors])
+        _, value = self._points([units], [vectors], self._explained([target]))
         with evaluating(self.network), several_rows(self.network), torch.enable_grad():
             values = value(np.zeros(len(vectors), dtype=np.int64), vectors)
         count(forwards=len(vectors), evaluated=len(vectors))
         return values
 
-    def _points(
-        self, units: Sequence[Units], targets: Sequence[Target], points: Sequence[Points]
-    ) -> tuple[PointRows, Value]:
+    def _points(self, units: Sequence[Units], points: Sequence[Points], read: Read) -> tuple[PointRows, Value]:
         """Points as rows, and the function that evaluates such rows."""
         need(DIFFERENTIABLE, self.capabilities, self.network)
         codes = self._encode(units)
@@ -300,7 +309,7 @@ class NetworkModel:
         def value(owners: Ints, vectors: Tensor) -> Tensor:
             own = [codes[i] for i in owners]
             batch = EncodedBatch(self.reader.embedded(own, vectors), own)
-            return self.head.values(self._outputs(batch), [targets[i] for i in owners], batch)
+            return read(self._outputs(batch), owners, batch)
 
         return PointRows(points, [len(code) for code in codes]), value
 
@@ -353,12 +362,7 @@ class NetworkModel:
     def reads(self) -> Reads:
         """Which position the classifier reads."""
         known = self.head.reads or self.reader.reads
-        if known is not None:
-            return known
-        config = getattr(self.network, "config", None)
-        if getattr(config, "classifier_pooling", "cls") == "mean" or getattr(config, "use_mean_pooling", False):
-            return "mean"
-        return "last" if self.traits.reads_last else "first"
+        return known or read_position(self.network, self.traits)
 
     def trace(self, units: Units) -> tuple[Prediction, Trace]:
         """All that the layers computed for one example, recomputed from an observed pass, and the prediction there."""

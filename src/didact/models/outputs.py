@@ -83,6 +83,11 @@ def labelled(labels: tuple[str, ...], given: TargetLike, prediction: Prediction,
     return Target(index, labels[index], scale)
 
 
+def at_least_single(outputs: Tensor) -> Tensor:
+    """The outputs of a network in half precision as single ones; others as they are."""
+    return outputs.float() if outputs.dtype.itemsize < 4 else outputs
+
+
 def check_defined(outputs: Tensor, examples: Sequence[Example], model: str) -> None:
     """Refuse outputs (rows, ...) that are not numbers, naming the example of the first such row."""
     undefined = outputs.isnan().flatten(1).any(1).nonzero().flatten().tolist()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -12,6 +14,7 @@ from didact.models.batch import Ints
 from didact.models.gradients import PointRows, Value
 from didact.models.planner import Budget, run
 from didact.ops.masking import unit_of_position
+from didact.protocols import Absent
 from didact.types import Units
 
 
@@ -24,8 +27,43 @@ def position_weights(units: Units, masks: Tensor, length: int) -> Tensor:
     return padded[:, owner]  # owner -1 picks the added column of ones
 
 
+def tensors_of(absent: Absent) -> Sequence[Tensor]:
+    """The vectors given for absent units; none where these are named."""
+    if isinstance(absent, str):
+        return ()
+    return (absent,) if isinstance(absent, Tensor) else absent
+
+
+def absent_vectors(absent: Absent, vectors: Sequence[Tensor], named: Callable[[str, Tensor], Tensor]) -> list[Tensor]:
+    """What stands for absent positions of each example, (dim,) or (positions, dim).
+
+    Args:
+        absent: a name, a vector for all examples, or a tensor for each.
+        vectors: the examples' embeddings, (positions, dim).
+        named: the reader's tensor of a name.
+    """
+    if isinstance(absent, str):
+        return [named(absent, own) for own in vectors]
+    given = [absent] * len(vectors) if isinstance(absent, Tensor) else list(absent)
+    if len(given) != len(vectors):
+        raise ParameterError(f"absent has {len(given)} tensors for {len(vectors)} examples; give one for each")
+    for tensor, own in zip(given, vectors, strict=True):
+        if tensor.shape not in (own.shape, own.shape[1:]):
+            raise ParameterError(
+                f"an absent unit is shown as a vector of {own.shape[1]} numbers, or of one vector for each of the "
+                f"{len(own)} positions; got a tensor of shape {tuple(tensor.shape)}"
+            )
+    return [tensor.to(own) for tensor, own in zip(given, vectors, strict=True)]
+
+
+def replaced(units: Units, vectors: Tensor, absent: Tensor) -> Tensor:
+    """Embeddings (positions, dim) with those of all units replaced."""
+    covered = torch.from_numpy(unit_of_position(units, len(vectors)) >= 0).to(vectors.device)
+    return torch.where(covered[:, None], absent, vectors)
+
+
 def soft_values(rows: PointRows, value: Value, budget: Budget, pads: bool) -> list[Tensor]:
-    """Values at all points, (points,) per example, with the graph of all batches behind them.
+    """Values at all points, (points, ...) per example, with the graph of all batches behind them.
 
     Batches save padding, not memory: the graph of every row lives until the caller has differentiated or dropped it.
     """

@@ -20,6 +20,7 @@ from didact.models.heads.base import Head
 from didact.models.packed import is_packed
 from didact.models.prefix_cache import can_reuse
 from didact.models.readers.base import AnyReader
+from didact.protocols import Reads
 
 _TOLERANCE = 1e-5
 _ROUNDING = 0.05  # what 8-bit layers may change when there is padding beside the text
@@ -78,6 +79,14 @@ def find_traits(network: nn.Module, reader: AnyReader, head: Head) -> Traits:
             reads_last=(_ROUNDING if packed else _TOLERANCE) < padded < math.inf,
             reuses_prefix=not packed and not _is_local(config) and can_reuse(network, reader, evaluate),
         )
+
+
+def read_position(network: nn.Module, traits: Traits) -> Reads:
+    """Which position a classifier reads, where neither its head nor its reader decides."""
+    config = getattr(network, "config", None)
+    if getattr(config, "classifier_pooling", "cls") == "mean" or getattr(config, "use_mean_pooling", False):
+        return "mean"
+    return "last" if traits.reads_last else "first"
 
 
 class _Trial:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from didact.errors import ParameterError
+from didact.models.heads.base import Head
 from didact.models.network import NetworkModel
 from didact.protocols import ATTENTIVE, DIFFERENTIABLE
 from didact.testing.conformance import network_state
@@ -67,6 +68,9 @@ def all_uses(model: NetworkModel, examples: Sequence[Example]) -> Iterator[Calla
         yield lambda: model.gradients(units, targets, points, [np.ones(1)])
         yield lambda: model.values_at(units[0], targets[0], points[0])
         yield lambda: model.soft_score(units, targets, soft)
+        if type(model.head).readout is not Head.readout:
+            yield lambda: model.soft_outputs(units, soft)
+            yield lambda: model.keep_outputs(units, masks)
     if ATTENTIVE in model.capabilities:
         yield lambda: model.attention(units)
 

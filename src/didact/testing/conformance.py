@@ -346,7 +346,7 @@ class _Narrow:
         }
     )
     BY_NEED: ClassVar = {
-        "differentiable": frozenset({"embed", "gradients", "values_at", "soft_score"}),
+        "differentiable": frozenset({"embed", "gradients", "values_at", "soft_score", "soft_outputs", "keep_outputs"}),
         "attentive": frozenset({"attention", "attention_times_gradient", "reads"}),
         "hidden": frozenset({"hidden_gradients", "states"}),
         "layered": frozenset({"trace"}),

@@ -129,7 +129,16 @@ def check(
 
 
 def learns(pairing: Pairing) -> None:
-    """After a short training it ranks the units of new texts more like the reference than chance does."""
+    """After a short training it ranks the units of new texts more like the reference than chance does.
+
+    Where the signal needs no reference, its loss on new texts has fallen.
+    """
+    if REFERENCE not in pairing.signal.card.needs:
+        apart = TrainingSamples(pairing.samples.validation, (), pairing.samples.shared)
+        with torch.no_grad():
+            before, after = (float(_losses(pairing, shape, apart).mean()) for shape in (pairing.built, pairing.trained))
+        assert after < before, f"loss on new texts: {before:.3f} before, {after:.3f} after"
+        return
     before, after = (_agreement(pairing, shape) for shape in (pairing.built, pairing.trained))
     assert after > max(_BETTER, before), f"rank correlation with the reference: {before:.2f} before, {after:.2f} after"
 

@@ -24,6 +24,7 @@ import numpy as np
 import torch
 
 from didact.errors import CapabilityError, DidactError, ParameterError, TargetError
+from didact.models.heads.base import Head
 from didact.models.network import NetworkModel
 from didact.models.outputs import resolve_target
 from didact.models.readers.base import Masked, ReaderCard
@@ -69,6 +70,8 @@ def applicable(model: NetworkModel) -> list[str]:
         skipped.add("present_positions_are_left_alone")  # they move
     if not can_blend(model):
         skipped.add("blending_is_a_soft_mask")
+    if type(model.head).readout is Head.readout:  # predicts neither a class nor a number of the whole input
+        skipped.add("soft_outputs_are_what_is_predicted")
     return [name for name in CHECKS if name not in skipped]
 
 
@@ -264,6 +267,25 @@ def soft_masks_reach_both_ends(model: NetworkModel, examples: Sequence[Example])
         assert any(bool(grad.any()) for grad in grads), "the values do not depend on the masks"
 
 
+def soft_outputs_are_what_is_predicted(model: NetworkModel, examples: Sequence[Example]) -> None:
+    """Masks of ones give all log-probabilities or numbers, with gradients with respect to a given absent vector."""
+    units, predictions = model.units(examples), model.predict(examples)
+    (vectors,) = model.embed(units[:1])
+    absent = torch.zeros(vectors.shape[1]).requires_grad_()
+    whole, half = (
+        model.soft_outputs(units, [torch.full((1, len(u)), share) for u in units], absent) for share in (1.0, 0.5)
+    )
+    kept = model.keep_outputs(units, [np.ones((1, len(own)), dtype=np.bool_) for own in units])
+    for own, same, prediction in zip(whole, kept, predictions, strict=True):
+        known = np.log(prediction.probabilities) if prediction.probabilities else np.array(prediction.outputs)
+        assert own.shape == (1, len(model.labels)) == same.shape
+        assert_close(model, own[0].detach().double().cpu().numpy(), known)
+        assert_close(model, same[0], known)
+    (slope,) = torch.autograd.grad(torch.cat(half)[:, 0].sum(), absent)
+    assert slope.isfinite().all()
+    assert slope.any(), "the outputs do not depend on the absent vector"
+
+
 def blending_is_a_soft_mask(model: NetworkModel, examples: Sequence[Example]) -> None:
     """The absence "blend" gives the values of soft masks, at both ends and between."""
     units, targets = first_example(model, examples)
@@ -318,6 +340,7 @@ WITH_EMBEDDINGS = (
     "embeddings_reproduce_the_plain_pass",
     "gradients_are_those_of_finite_differences",
     "soft_masks_reach_both_ends",
+    "soft_outputs_are_what_is_predicted",
     "blending_is_a_soft_mask",
 )
 """Checks of models that are differentiable."""
@@ -341,6 +364,7 @@ CHECKS: dict[str, Check] = {
         embeddings_reproduce_the_plain_pass,
         gradients_are_those_of_finite_differences,
         soft_masks_reach_both_ends,
+        soft_outputs_are_what_is_predicted,
         blending_is_a_soft_mask,
         the_network_is_left_as_it_was,
         the_network_is_left_as_it_was_after_a_failure,

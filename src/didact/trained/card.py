@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from didact.render.markup import markdown_text as text
 from didact.trained.disagreement import SCOPE
 from didact.trained.held_out import HeldOutAgreement
+from didact.trained.held_out_masks import HeldOutMasks
 from didact.trained.metadata import SavedConfig, SavedOrigin
 from didact.types import JsonValue
 
@@ -22,10 +23,9 @@ def readme(config: SavedConfig, place: str) -> str:
     model, about = config["explained"]["name"], config["about"]
     parts = [
         _head(config),
-        f"# An explainer for {text(model)}\n\nA small network that computes in one pass how much each "
-        f"{text(config['level'])} of a text counts for what {text(model)} predicts. It learned that from "
-        f"{text(_reference(about))} and replaces it. Made with didact: a {text(config['shape']['name'])} trained by "
-        f"{text(config['signal']['name'])}.",
+        f"# An explainer for {text(model)}\n\nA network that computes in one pass how much each "
+        f"{text(config['level'])} of an input counts for what {text(model)} predicts. {_learned(config)} Made with "
+        f"didact: a {text(config['shape']['name'])} trained by {text(config['signal']['name'])}.",
         _table("What it is", ("", ""), _facts(config)),
         _verdict(about),
         _table("Scores on held-out texts", ("measure", "value"), about["scores"]),
@@ -36,7 +36,7 @@ def readme(config: SavedConfig, place: str) -> str:
         f"explainer = LearnedExplainer.from_pretrained({json.dumps(place)}{_only_runtime(config)})\n"
         "explanations = explainer.explain(model, texts)  # model: didact.load_model(...)\n```\n\n"
         "The network learned what this model looks at and nothing else: loading it for another model is refused unless "
-        "`force=True` is given. It is an approximation; where a single decision matters, run the reference.",
+        f"`force=True` is given. {_limits(about)}",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -46,8 +46,33 @@ def _head(config: SavedConfig) -> str:
     return "\n".join(["---", "library_name: didact", "tags:", *(f"- {tag}" for tag in tags), "---"])
 
 
+def _learned(config: SavedConfig) -> str:
+    """What it learned from."""
+    about = config["about"]
+    if about.get("masks") is None:
+        return f"It learned that from {text(_reference(about))} and replaces it."
+    return (
+        "It learned that from the model itself: what it marks should keep the prediction when it is shown alone, and "
+        "change it when it is taken away."
+    )
+
+
+def _limits(about: SavedOrigin) -> str:
+    """What to do where one pass is not enough."""
+    if about.get("masks") is None:
+        return "It is an approximation; where a single decision matters, run the reference."
+    return (
+        "It was trained towards what masking does to the prediction, so measures of that kind favour it; where a "
+        "single decision matters, look at others too."
+    )
+
+
 def _verdict(about: SavedOrigin) -> str:
-    """The section on agreement with the reference, where it was measured."""
+    """The section on what was measured on held-out texts."""
+    masks = about.get("masks")
+    if masks is not None:
+        measured = HeldOutMasks.from_dict(masks)
+        return f"## Do predictions rest on what it marks?\n\n{measured.caution or measured.sentence}"
     known = about.get("agreement")
     if known is None:
         return ""
@@ -60,7 +85,7 @@ def _facts(config: SavedConfig) -> dict[str, str]:
     return {
         "explained model": f"{config['explained']['name']}, fingerprint {config['explained']['fingerprint']}",
         "its labels": ", ".join(config["explained"]["labels"]),
-        "reference": _reference(about) + _settings(about["reference_parameters"]),
+        **_origin(about),
         "training texts": about["data"] or "not recorded",
         "hash of the training data": about["data_hash"] if about["data_hash"] else "not recorded",
         "network": config["shape"]["name"] + _settings(config["shape"]["settings"], without=("labels",)),
@@ -68,6 +93,13 @@ def _facts(config: SavedConfig) -> dict[str, str]:
         "weights": f"{config['weights']['count']:,} numbers, hash {config['weights']['hash']}",
         "made with": ", ".join(f"{name} {version}" for name, version in sorted(versions.items())),
     }
+
+
+def _origin(about: SavedOrigin) -> dict[str, str]:
+    """The reference and its settings, for explainers that learned from one."""
+    if about.get("masks") is not None:
+        return {}
+    return {"reference": _reference(about) + _settings(about["reference_parameters"])}
 
 
 def _runtimes(config: SavedConfig) -> list[tuple[str, dict[str, JsonValue]]]:

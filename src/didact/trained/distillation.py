@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -15,68 +15,55 @@ from typing import Literal
 import numpy as np
 
 from didact.attribution.base import ATTRIBUTIONS
-from didact.errors import CapabilityError, InputError, ParameterError
-from didact.protocols import Explainer, Model
+from didact.errors import InputError, ParameterError
+from didact.protocols import Explainer
 from didact.scale.collect import CHUNK
 from didact.store.parts import Parts
 from didact.trained import disagreement
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.fidelity import agreement_with_reference, top_weight
-from didact.trained.fit import fit
-from didact.trained.fit_types import FitConfig, Fitted
+from didact.trained.fit_types import Fitted
 from didact.trained.held_out import held_out_agreement
 from didact.trained.labels import LabelConfig, Labels, ReferenceLabels, from_explanations, from_references
+from didact.trained.learning import Trainee, TrainingRecipe, start, training_cost
 from didact.trained.metadata import ExplainerMetadata
 from didact.trained.presets.base import Reference, TrainingInput
-from didact.trained.shapes.base import SHAPES, Shape, check_shape
-from didact.trained.signals.base import REFERENCE, SIGNALS, Signal, SignalTask
-from didact.trained.split import TextSplit, split_texts
-from didact.types import Explanation, Floats, JsonValue, Level, Scale
+from didact.trained.shapes.base import SHAPES, Shape
+from didact.trained.signals.base import SIGNALS, Signal, SignalTask
+from didact.trained.split import TextSplit
+from didact.types import Explanation, Floats, Level, Scale
 
 
 @dataclass(frozen=True, kw_only=True)
-class Distillation:
+class Distillation(TrainingRecipe):
     """What is trained to follow a reference, and how.
 
     Args:
-        method: the preset, which explanations are named after.
-        shape: a registered name.
-        shape_settings: of the shape, without seed and number of references.
-        signal: a registered name.
-        signal_settings: of the signal.
-        training: settings of ``fit``.
         default: makes the reference when none is given.
         choose: the epoch that is kept has the lowest validation "loss", or the highest ``top_weight``.
         apart: whether several references are distinguished; otherwise their average is learned.
         fresh: draw new labels in every epoch.
         chunk: texts of a stored part.
-        seed: decides the split and the first weights.
     """
 
-    method: str
-    shape: str
-    shape_settings: Mapping[str, object]
-    signal: str
-    signal_settings: Mapping[str, object]
-    training: FitConfig
     default: Callable[[], Explainer]
     choose: Literal["loss", "top_weight"] = "loss"
     apart: bool = False
     fresh: bool = False
     chunk: int = CHUNK
-    seed: int = 0
 
 
 def distil(given: TrainingInput, recipe: Distillation) -> LearnedExplainer:
     """Collect labels, train, and measure how well the reference is followed."""
-    check_shape(SHAPES.card(recipe.shape), given.model)
-    _check_signal(recipe.signal, given.model)
+    if given.judge is not None:
+        raise ParameterError(
+            f"{recipe.method} is measured by how well it follows its reference; leave out {given.judge.name!r}"
+        )
+    split = start(given, recipe)
     with tempfile.TemporaryDirectory() as scratch:
-        root = given.folder or Path(scratch)
-        split = split_texts(given.examples, given.validation, given.held_out, seed=recipe.seed, owner=recipe.method)
-        labels = _labels(given, recipe, given.parts or Parts(root / "parts"), split)
-        checkpoints = None if given.folder is None else root / "fit"
-        return _Run(given.model, labels, split, recipe).learn(checkpoints, given.data)
+        parts = given.parts or Parts((given.folder or Path(scratch)) / "parts")
+        labels = _labels(given, recipe, parts, split)
+        return _Run(given, labels, split, recipe).learn()
 
 
 def references_of(reference: Reference, default: Callable[[], Explainer]) -> list[Explainer]:
@@ -87,14 +74,6 @@ def references_of(reference: Reference, default: Callable[[], Explainer]) -> lis
     if not several:
         raise InputError("no reference was given; name a method, such as 'lime'")
     return [ATTRIBUTIONS.get(each).configured() if isinstance(each, str) else each for each in several]
-
-
-def _check_signal(name: str, model: Model) -> None:
-    missing = SIGNALS.card(name).needs - model.capabilities - {REFERENCE}
-    if missing:
-        raise CapabilityError(
-            f"{name} needs a model that is {' and '.join(sorted(missing))}, which {model.name} is not"
-        )
 
 
 def _labels(given: TrainingInput, recipe: Distillation, parts: Parts, split: TextSplit) -> ReferenceLabels:
@@ -111,39 +90,30 @@ def _labels(given: TrainingInput, recipe: Distillation, parts: Parts, split: Tex
 class _Run:
     """One training with what it needs, each computed when first used."""
 
-    def __init__(self, model: Model, labels: ReferenceLabels, split: TextSplit, recipe: Distillation) -> None:
-        self.model = model
+    def __init__(self, given: TrainingInput, labels: ReferenceLabels, split: TextSplit, recipe: Distillation) -> None:
+        self.given = given
+        self.model = given.model
         self.labels = labels
         self.split = split
         self.recipe = recipe
 
-    def learn(self, folder: Path | None, data: str) -> LearnedExplainer:
+    def learn(self) -> LearnedExplainer:
         """Collect, train, measure."""
         samples = self.signal.prepare(
             SignalTask(self.model, self.split.train, self.split.validation, self.labels), self.shape
         )
         compared = chain(*self.validation) if self.labels.apart else self.labels.compared(self.validation)
-        scored = _scored(compared)
-        choose_by_weight = self.recipe.choose == "top_weight"
-        fitted = fit(
-            self.shape,
-            self.signal,
-            samples,
-            self.recipe.training,
-            monitor=top_weight(self.signal, samples.validation, scored) if choose_by_weight else None,
-            folder=folder,
-        )
-        about = ExplainerMetadata.of(
-            self.model,
-            method=self.recipe.method,
-            reference=self.labels.name,
-            reference_parameters=self.labels.parameters,
-            level=self.level,
-            scale=self.scale,
-            data=data,
-            data_hash=fitted.data_hash,
-        )
-        explainer = LearnedExplainer(fitted.shape.cpu().finished(), self.signal, about)
+        monitor = None
+        if self.recipe.choose == "top_weight":
+            monitor = top_weight(self.signal, samples.validation, _scored(compared))
+        about = {
+            "reference": self.labels.name,
+            "reference_parameters": self.labels.parameters,
+            "level": self.level,
+            "scale": self.scale,
+        }
+        trainee = Trainee(self.model, self.shape, self.signal, samples, about)
+        explainer, fitted = trainee.trained(self.recipe, self.given, monitor)
         return LearnedExplainer(explainer.shape, self.signal, self._measured(explainer, fitted))
 
     @cached_property
@@ -184,18 +154,12 @@ class _Run:
 
     def _measured(self, explainer: LearnedExplainer, fitted: Fitted) -> ExplainerMetadata:
         """The metadata with scores, cost and the estimate of disagreement."""
-        cost: dict[str, JsonValue] = {
-            "training texts": len(self.split.train),
-            "validation texts": len(self.split.validation),
-            "held-out texts": len(self.split.held_out),
-            "seconds to collect": round(_seconds([*self.train, *self.validation, *self.held_out]), 3),
-            "epochs": len(fitted.history),
-            "seconds to train": round(fitted.seconds, 3),
-        }
+        seconds = round(_seconds([*self.train, *self.validation, *self.held_out]), 3)
+        cost = training_cost(self.split, fitted, seconds_to_collect=seconds)
         compared = _scored(self.labels.compared(self.held_out))
-        start = time.perf_counter()
+        began = time.perf_counter()
         learned = self._explained(explainer, compared)
-        seconds = time.perf_counter() - start
+        seconds = time.perf_counter() - began
         agreement = held_out_agreement(learned, compared, self.signal).to_dict()
         about = dataclasses.replace(explainer.about, cost=cost, agreement=agreement)
         if not compared:

@@ -22,7 +22,7 @@ from didact.provenance import content_hash, is_sampled, versions
 from didact.trained import checkpoints, held_out, onnx, serialization
 from didact.trained.disagreement import DisagreementEstimate, features
 from didact.trained.metadata import ExplainerMetadata, SavedDescription
-from didact.trained.shapes.base import Item, Shape, check_shape
+from didact.trained.shapes.base import Item, Shape, check_shape, unread_note
 from didact.trained.signals.base import Signal
 from didact.types import (
     Card,
@@ -49,8 +49,9 @@ class LearnedExplainer:
         runtime: computes the pass instead of torch.
 
     Attributes:
-        verdict: whether it follows its reference on held-out texts, in a sentence; empty where nothing is known.
-        caution: the sentence that its explanations carry where it was not shown to follow it; else empty.
+        verdict: whether it follows its reference on held-out texts, or whether predictions rest on what it marks, in a
+            sentence; empty where nothing is known.
+        caution: the sentence that its explanations carry where neither was shown; else empty.
     """
 
     card: ClassVar[Card] = Card(
@@ -84,7 +85,9 @@ class LearnedExplainer:
         self.verdict = held_out.verdict(about)
         self.caution = held_out.caution(about)
         if about.method != self.card.name:
-            self.card = dataclasses.replace(self.card, name=about.method)  # type: ignore[misc] # one class, many presets
+            self.card = dataclasses.replace(  # type: ignore[misc] # one class, many presets
+                self.card, name=about.method, summary=signal.card.summary, reference=signal.card.reference
+            )
         self.runtime = "torch" if runtime is None else runtime.name
         self._forward = shape if runtime is None else runtime.forward
         self._device = next(shape.parameters()).device if runtime is None else torch.device("cpu")
@@ -175,6 +178,7 @@ class LearnedExplainer:
             items = self.shape.read(model, units, [target.index for target in targets], predictions)
             scores = self._scores(items)
             details = self._details(items, scores, predictions)
+            unread = [unread_note(self.shape, own, item) for own, item in zip(units, items, strict=True)]
         forwards = (1 if known is None else 0) + (1 if self.shape.card.needs else 0)
         cost = Cost(forwards, 0, round(meter.evaluated / len(examples)), meter.seconds / len(examples))
         parameters, now, cautions = self.parameters, versions(), (self.caution,) if self.caution else ()
@@ -189,11 +193,11 @@ class LearnedExplainer:
                 signed=self.signed,
                 cost=cost,
                 details=d,
-                warnings=cautions,
+                warnings=(*cautions, *w),
                 model=source,
                 versions=now,
             )
-            for u, s, t, p, d in zip(units, scores, targets, predictions, details, strict=True)
+            for u, s, t, p, d, w in zip(units, scores, targets, predictions, details, unread, strict=True)
         ]
 
     def _details(
@@ -258,8 +262,7 @@ class LearnedExplainer:
             place: what the README names as the place to load from; the folder's name when not given.
         """
         self._need_weights()
-        if self.shape.card.needs:
-            raise ParameterError(f"the {self.shape.card.name} reads the explained model, so it is not exported alone")
+        self.shape.check_export()
         labels, level = self.about.labels, self.about.level
         if explanations is None:
             kind, items = "texts of random words", onnx.made_up(self.shape, labels, level)
@@ -316,6 +319,7 @@ class LearnedExplainer:
                 "cost": dict(about.cost),
                 "disagreement": None if about.disagreement is None else dict(about.disagreement),
                 "agreement": None if about.agreement is None else dict(about.agreement),
+                "masks": None if about.masks is None else dict(about.masks),
             },
         }
 

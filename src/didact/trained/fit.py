@@ -9,11 +9,11 @@ from __future__ import annotations
 import copy
 import dataclasses
 import math
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
@@ -76,7 +76,7 @@ def fit(
         "signal": content_hash([signal.card.name, signal.parameters]),
         "training data": data_hash,
         "validation data": samples_hash(samples.validation),
-    }
+    } | ({"explained model": samples.identity} if samples.identity else {})
     accelerator = make_accelerator(config)
     task = _Task(signal, samples, config, monitor, accelerator, folder, marks)
     seeded = [accelerator.device] if accelerator.device.type == "cuda" else []
@@ -105,7 +105,7 @@ class _Task:
 
 
 def _trained(task: _Task, shape: Shape, number: int) -> tuple[Shape, TrainingRun]:
-    trained = _initialised(shape, number)
+    trained = shape.restarted(number) if number else copy.deepcopy(shape)
     run, weights = _Training(task, copy.deepcopy(trained), number).run()
     trained.load_state_dict(weights)
     return trained.eval(), run
@@ -123,7 +123,12 @@ class _Training:
         self.accelerator = task.accelerator
         self.device = self.accelerator.device
         self.kept = copy.deepcopy(shape).to(self.device).eval() if self.config.average else shape
-        self.model, self.optimizer = self.accelerator.prepare(shape, _optimizer(shape, task.config))
+        shared = task.samples.shared
+        modules = {name: copy.deepcopy(cast("nn.Module", shared[name])) for name in task.samples.trained}
+        self.beside = nn.ModuleDict(modules).to(self.device)
+        self.shared: dict[str, object] = {**shared, **modules}
+        trained = [*shape.parameters(), *self.beside.parameters()]
+        self.model, self.optimizer = self.accelerator.prepare(shape, _optimizer(trained, task.config))
         self.place = Place()
         self.best: dict[str, Tensor] = {}
         self.started = time.perf_counter()
@@ -171,9 +176,17 @@ class _Training:
             group["lr"] = self.config.rate(progress)
         self.optimizer.zero_grad()
         self.accelerator.backward(each.mean() * weight)
+        self._share_gradients()
         if self.config.clip is not None:
             self.accelerator.clip_grad_norm_(self.model.parameters(), self.config.clip)
         self.optimizer.step()
+
+    def _share_gradients(self) -> None:
+        """Average the gradients of modules beside the shape over processes; those of the shape are already."""
+        if self.accelerator.num_processes > 1:
+            for weight in self.beside.parameters():
+                if weight.grad is not None:
+                    weight.grad = self.accelerator.reduce(weight.grad, "mean")
 
     def _average(self, done: int) -> None:
         """Move the kept weights to the mean over the last steps; the more are done, the more count."""
@@ -187,7 +200,7 @@ class _Training:
 
     def _losses(self, samples: Sequence[Sample], rows: Ints, generator: torch.Generator | None) -> Tensor:
         """The loss of each text, (rows,); without a generator, in validation."""
-        batch = batch_of(self.shape, samples, rows, self.device, self.task.samples.shared)
+        batch = batch_of(self.shape, samples, rows, self.device, self.shared)
         batch = dataclasses.replace(batch, generator=generator)
         # In validation each process has batches of its own, so none may wait for the others in its forward pass.
         outputs = self.kept(batch.inputs) if generator is None else self.model(batch.inputs)
@@ -269,7 +282,9 @@ class _Training:
     def _checkpoint(self, folder: Path | None) -> Checkpoint | None:
         if folder is None:
             return None
-        networks = {"weights": self.shape} | ({} if self.kept is self.shape else {"kept": self.kept})
+        networks: dict[str, nn.Module] = {"weights": self.shape}
+        networks |= {} if self.kept is self.shape else {"kept": self.kept}
+        networks |= {"beside": self.beside} if len(self.beside) else {}
         path = Path(folder) / f"run-{self.number}.safetensors"
         return Checkpoint(path, self.task.marks, networks, self.optimizer, self.accelerator)
 
@@ -280,29 +295,11 @@ class _Training:
             self.checkpoint.write(whole, self.best)
 
 
-def _optimizer(shape: nn.Module, config: FitConfig) -> torch.optim.Optimizer:
-    weights = [weight for weight in shape.parameters() if weight.requires_grad]
+def _optimizer(trained: Sequence[nn.Parameter], config: FitConfig) -> torch.optim.Optimizer:
+    weights = [weight for weight in trained if weight.requires_grad]
     if config.optimizer == "sgd":
         return torch.optim.SGD(weights, lr=config.learning_rate, weight_decay=config.weight_decay)
     return torch.optim.AdamW(weights, lr=config.learning_rate, weight_decay=config.weight_decay)
-
-
-def _initialised(shape: Shape, number: int) -> Shape:
-    """A copy of the shape; from the second on with other first weights, except for those that are not trained."""
-    if number == 0:
-        return copy.deepcopy(shape)
-    settings = shape.settings
-    seed = settings.get("seed")
-    if not isinstance(seed, int):
-        raise ParameterError(f"the {shape.card.name} has no seed for its first weights; use initialisations=1")
-    with tempfile.TemporaryDirectory() as name:
-        shape.save_reading(Path(name))
-        other = type(shape).from_settings({**settings, "seed": seed + number}, Path(name))
-    kept = {name: weight for name, weight in shape.named_parameters() if not weight.requires_grad}
-    other.load_state_dict(kept, strict=False)
-    for name in kept:
-        other.get_parameter(name).requires_grad_(False)
-    return other.to(next(shape.parameters()).device)
 
 
 def _best(values: Sequence[float | None], higher: bool) -> int:

@@ -19,6 +19,7 @@ import numpy as np
 from didact.errors import FormatError
 from didact.stats.bootstrap import FEWEST, interval
 from didact.stats.correlation import spearman
+from didact.trained.held_out_masks import HeldOutMasks
 from didact.trained.metadata import ExplainerMetadata
 from didact.trained.signals.base import Signal
 from didact.types import Explanation, Floats
@@ -125,12 +126,16 @@ _VERDICTS = {
 
 
 def verdict(about: ExplainerMetadata) -> str:
-    """Whether an explainer follows its reference on held-out texts, in a sentence; empty where nothing is known."""
+    """How an explainer does on held-out texts, in a sentence; empty where nothing is known."""
+    if about.masks is not None:
+        return HeldOutMasks.from_dict(about.masks).sentence
     return "" if about.agreement is None else HeldOutAgreement.from_dict(about.agreement).sentence(about.reference)
 
 
 def caution(about: ExplainerMetadata) -> str:
-    """What the explanations of an explainer have to say of it; empty where it follows its reference."""
+    """What the explanations of an explainer have to say of it; empty where it was shown to be better than chance."""
+    if about.masks is not None:
+        return HeldOutMasks.from_dict(about.masks).caution
     if about.agreement is not None:
         return HeldOutAgreement.from_dict(about.agreement).caution(about.reference)
     mean = about.scores.get("spearman", 1.0)  # all that is known of one that was saved by an earlier version
@@ -140,7 +145,11 @@ def caution(about: ExplainerMetadata) -> str:
 
 def warn(about: ExplainerMetadata, who: str) -> None:
     """A Python warning where an explainer is no better than chance; too few texts to tell are no reason for one."""
-    known = None if about.agreement is None else HeldOutAgreement.from_dict(about.agreement).verdict
+    known: str | None = None
+    if about.masks is not None:
+        known = HeldOutMasks.from_dict(about.masks).verdict
+    elif about.agreement is not None:
+        known = HeldOutAgreement.from_dict(about.agreement).verdict
     if known in (None, "chance") and caution(about):
         warnings.warn(f"{who}: {caution(about)}", FidelityWarning, stacklevel=3)
 

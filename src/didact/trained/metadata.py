@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from didact.protocols import Model
 from didact.types import JsonValue, Level, Scale
@@ -29,6 +29,7 @@ class ExplainerMetadata:
         cost: what training took and how fast it explains, by name with its unit.
         disagreement: what ``DisagreementEstimate.to_dict`` gives; None where none was fitted.
         agreement: what ``HeldOutAgreement.to_dict`` gives; None where there is no reference, or nothing is known.
+        masks: what ``HeldOutMasks.to_dict`` gives, of an explainer that learned from no reference.
     """
 
     model: str
@@ -45,6 +46,7 @@ class ExplainerMetadata:
     cost: Mapping[str, JsonValue] = field(default_factory=dict)
     disagreement: Mapping[str, object] | None = None
     agreement: Mapping[str, object] | None = None
+    masks: Mapping[str, object] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", tuple(self.labels))
@@ -88,6 +90,7 @@ class SavedOrigin(TypedDict):
     cost: dict[str, JsonValue]
     disagreement: dict[str, object] | None
     agreement: dict[str, object] | None
+    masks: NotRequired[dict[str, object] | None]
 
 
 class SavedDescription(TypedDict):

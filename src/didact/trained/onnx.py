@@ -303,7 +303,9 @@ def _trace(shape: Shape, items: Sequence[Item], file: Path) -> None:
     columns = shape.collate(items)
     module = _Columns(copy.deepcopy(shape).cpu(), list(columns)).eval()
     anything = torch.export.Dim.DYNAMIC
-    sizes = tuple(dict.fromkeys(range(column.ndim), anything) for column in columns.values())
+    sizes = tuple(
+        dict.fromkeys(range(1 if name in shape.fixed else column.ndim), anything) for name, column in columns.items()
+    )
     with _quiet(), torch.no_grad():
         with _Fused():
             program = torch.export.export(module, tuple(columns.values()), dynamic_shapes=(sizes,))

@@ -44,11 +44,16 @@ class TrainingSamples:
             function must return the same samples for the same epoch.
         validation: samples that epochs are compared by.
         shared: what every batch needs, such as the frozen model or a cohort of students.
+        trained: names of modules in ``shared`` that are trained along with the shape; ``fit`` trains copies of them,
+            which are not kept.
+        identity: hash of what of ``shared`` decides the loss, so that a training with another does not go on here.
     """
 
     train: Source
     validation: Sequence[Sample] = ()
     shared: Mapping[str, object] = field(default_factory=dict)
+    trained: tuple[str, ...] = ()
+    identity: str = ""
 
     def of_epoch(self, epoch: int) -> Sequence[Sample]:
         """The training samples of an epoch, counted from 0."""

@@ -134,6 +134,16 @@ class Head(ABC):
     def values(self, outputs: Tensor, targets: Sequence[Target], batch: EncodedBatch) -> Tensor:
         """The explained number per row, differentiable: (rows, ...) -> (rows,)."""
 
+    def readout(self, outputs: Tensor, batch: EncodedBatch) -> Tensor:
+        """All that is predicted of the whole input, for a loss: log-probabilities of labels, or numbers.
+
+        (rows, ...) -> (rows, labels), differentiable, in single precision at least.
+        """
+        raise CapabilityError(
+            f"a model with a {self.card.name} head predicts neither one class nor a number of the whole input, so no "
+            "explainer can be trained on what masks preserve of its prediction"
+        )
+
     @abstractmethod
     def target(self, given: TargetLike, prediction: Prediction, scale: Scale) -> Target:
         """The target that a user means, on this scale; nothing means what is predicted."""

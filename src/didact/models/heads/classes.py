@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from didact.errors import CapabilityError
 from didact.models.batch import EncodedBatch
 from didact.models.heads.base import HEADS, Head, HeadCard
-from didact.models.outputs import labelled
+from didact.models.outputs import at_least_single, labelled
 from didact.protocols import TargetLike
 from didact.types import SCALES, Prediction, Scale, Target
 
@@ -73,6 +74,15 @@ class ClassesHead(Head):
             return log_p if scales == {"log_probability"} else log_p.exp()
         kind = torch.tensor([SCALES.index(target.scale) for target in targets], device=outputs.device)
         return torch.where(kind == 0, logits, torch.where(kind == 1, log_p, log_p.exp()))
+
+    def readout(self, outputs: Tensor, batch: EncodedBatch | None = None) -> Tensor:
+        """Log-probabilities of the labels, of which one holds."""
+        if self.several:
+            raise CapabilityError(
+                "the labels of this model hold independently of each other, and a distribution over labels that "
+                "exclude one another is needed; load a model with problem_type='single_label_classification'"
+            )
+        return at_least_single(outputs).log_softmax(-1)
 
     def target(self, given: TargetLike, prediction: Prediction, scale: Scale) -> Target:
         """A label by its name or index; nothing means the predicted one."""

@@ -12,7 +12,7 @@ from torch.nn import functional
 from didact.models.batch import EncodedBatch
 from didact.models.heads.base import HEADS, Head, HeadCard
 from didact.models.heads.classes import is_regression, label_names
-from didact.models.outputs import labelled
+from didact.models.outputs import at_least_single, labelled
 from didact.protocols import TargetLike
 from didact.types import Prediction, Scale, Target
 
@@ -61,6 +61,10 @@ class NumberHead(Head):
         """The target's output."""
         index = torch.tensor([target.index for target in targets], device=outputs.device)
         return outputs[torch.arange(len(targets), device=outputs.device), index]
+
+    def readout(self, outputs: Tensor, batch: EncodedBatch) -> Tensor:
+        """The numbers."""
+        return at_least_single(outputs)
 
     def target(self, given: TargetLike, prediction: Prediction, scale: Scale) -> Target:
         """An output by its name or index; nothing means the only one."""

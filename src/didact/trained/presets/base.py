@@ -24,6 +24,7 @@ from didact.types import Explanation
 if TYPE_CHECKING:
     from didact.store.parts import Parts
     from didact.trained.explainer import LearnedExplainer
+    from didact.trained.judging import Judge
 
 Reference = str | Explainer | Sequence[str | Explainer] | None
 """A registered method, an explainer, several of these, or nothing for the preset's own choice."""
@@ -45,6 +46,7 @@ class PresetCard:
         learns: method and settings of the reference that it learns from when none is given, for presets that learn
             another explainer's scores; None for others, which take no reference.
         needs: capabilities of the explained model.
+        tunable: settings from 0 to 1 that weigh the terms of its loss, which a search by a metric may choose.
         examples: command lines for its help.
     """
 
@@ -56,6 +58,7 @@ class PresetCard:
     signals: tuple[str, ...]
     learns: tuple[str, Mapping[str, object]] | None = None
     needs: frozenset[str] = frozenset()
+    tunable: tuple[str, ...] = ()
     examples: tuple[str, ...] = ()
 
 
@@ -72,6 +75,7 @@ class TrainingInput:
         folder: where labels and checkpoints are stored: a killed call goes on there when it is made again.
         parts: where labels are stored, if trainings are to share them; inside ``folder`` when not given.
         data: what the texts are, for the explainer's card.
+        judge: grades explanations of the validation texts; the epoch that it rates best is kept.
     """
 
     model: Model
@@ -82,6 +86,7 @@ class TrainingInput:
     folder: Path | None = None
     parts: Parts | None = None
     data: str = ""
+    judge: Judge | None = None
 
     @property
     def explained(self) -> Sequence[Explanation]:

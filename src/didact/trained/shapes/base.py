@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -52,6 +53,8 @@ class Shape(nn.Module, ABC):
     """
 
     card: ClassVar[ShapeCard]
+    fixed: ClassVar[frozenset[str]] = frozenset()
+    """Columns of a batch that have the same sizes in every one, rows aside."""
 
     @classmethod
     @abstractmethod
@@ -115,6 +118,25 @@ class Shape(nn.Module, ABC):
         """The item as reference number ``reference`` explains it, for shapes that tell references apart."""
         raise ParameterError(f"the {self.card.name} cannot tell several references apart; learn their average")
 
+    def unread(self, item: Item) -> NDArray[np.int64]:
+        """Numbers of the units that it does not read; they get the mean over the others, and explanations say so."""
+        return np.empty(0, dtype=np.int64)
+
+    def restarted(self, number: int) -> Shape:
+        """A copy with other first weights, drawn from the seed + ``number``, except for those that are not trained."""
+        settings = self.settings
+        seed = settings.get("seed")
+        if not isinstance(seed, int):
+            raise ParameterError(f"the {self.card.name} has no seed for its first weights; use initialisations=1")
+        with tempfile.TemporaryDirectory() as name:
+            self.save_reading(Path(name))
+            other = type(self).from_settings({**settings, "seed": seed + number}, Path(name))
+        kept = {name: weight for name, weight in self.named_parameters() if not weight.requires_grad}
+        other.load_state_dict(kept, strict=False)
+        for name in kept:
+            other.get_parameter(name).requires_grad_(False)
+        return other.to(next(self.parameters()).device)
+
     @abstractmethod
     def collate(self, items: Sequence[Item]) -> dict[str, Tensor]:
         """Pad items into a batch."""
@@ -123,6 +145,14 @@ class Shape(nn.Module, ABC):
     def forward(self, batch: ShapeBatch) -> Tensor:
         """Numbers for the units: (rows, units, outputs)."""
 
+    def refined(self) -> list[nn.Parameter]:
+        """Weights that refinement for a single text trains: those that training does, tables of embeddings apart.
+
+        One text says nothing about words and labels that it does not have.
+        """
+        tables = {id(own.weight) for own in self.modules() if isinstance(own, nn.Embedding)}
+        return [weight for weight in self.parameters() if weight.requires_grad and id(weight) not in tables]
+
     def finished(self) -> Shape:
         """The trained shape as it is kept and saved; without what only training needs."""
         return self
@@ -130,6 +160,11 @@ class Shape(nn.Module, ABC):
     def vocabulary(self) -> Sequence[str]:
         """Words it has a number for, frequent ones first, for generated texts; empty where it keeps no list."""
         return ()
+
+    def check_export(self) -> None:
+        """Refuse to be exported where it cannot compute without torch, or not without the explained model."""
+        if self.card.needs:
+            raise ParameterError(f"the {self.card.name} reads the explained model, so it is not exported alone")
 
     @property
     def traced_units(self) -> int:
@@ -140,6 +175,9 @@ class Shape(nn.Module, ABC):
         """Size of an item: batches are filled by it."""
         return max((len(column) for column in item.values() if np.ndim(column)), default=1)
 
+
+NAMED = 3
+"""Units that a warning names."""
 
 SHAPES: Registry[Shape, ShapeCard] = Registry(
     "shape", "didact.trained.shapes", [str(Path(__file__).parent)], "didact.shapes"
@@ -156,3 +194,16 @@ def check_shape(card: ShapeCard, model: Model) -> None:
             f"the {card.name} needs a model that is {' and '.join(sorted(missing))}, which {model.name} is not; shapes "
             f"that work with it: {', '.join(works)}"
         )
+
+
+def unread_note(shape: Shape, units: Units, item: Item) -> tuple[str, ...]:
+    """A warning that names units which the shape does not read, blanks aside; empty where it reads all."""
+    texts = units.texts
+    missed = [texts[number] for number in shape.unread(item) if texts[number].strip()]
+    if not missed:
+        return ()
+    named = ", ".join(map(repr, missed[:NAMED])) + (", ..." if len(missed) > NAMED else "")
+    return (
+        f"the {shape.card.name} of this explainer does not read {len(missed)} of {len(units)} units ({named}); "
+        "they have the mean score of the others",
+    )

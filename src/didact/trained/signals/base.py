@@ -16,7 +16,7 @@ from didact.settings import Configured
 from didact.trained.labels import ReferenceLabels
 from didact.trained.samples import TrainingBatch, TrainingSamples
 from didact.trained.shapes.base import Shape
-from didact.types import Example
+from didact.types import Example, Level
 
 REFERENCE = "reference"
 """What a signal needs that learns another explainer's scores."""
@@ -52,12 +52,14 @@ class SignalTask:
         train: training texts.
         validation: texts that epochs are compared by.
         labels: explanations to learn from, for signals that need a reference.
+        level: of the units of signals that need none; the model's first where not given.
     """
 
     model: Model
     train: Sequence[Example]
     validation: Sequence[Example] = ()
     labels: ReferenceLabels | None = None
+    level: Level | None = None
 
 
 class Signal(Configured, ABC):
@@ -74,6 +76,10 @@ class Signal(Configured, ABC):
     def suited(cls, *, signed: bool, **settings: object) -> Self:
         """With defaults for references whose scores have a sign or not; settings that are given are kept."""
         return cls.configured(**settings)
+
+    def fitted(self, samples: TrainingSamples) -> Self:
+        """With the settings that it takes from the samples it prepared; itself where that is none."""
+        return self
 
     @property
     @abstractmethod

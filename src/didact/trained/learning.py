@@ -1,0 +1,98 @@
+"""What every training of an explainer does, whatever it learns from: check, split, fit, and describe the result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from didact.errors import CapabilityError
+from didact.protocols import Model
+from didact.trained.explainer import LearnedExplainer
+from didact.trained.fit import Monitor, fit
+from didact.trained.fit_types import FitConfig, Fitted
+from didact.trained.metadata import ExplainerMetadata
+from didact.trained.presets.base import TrainingInput
+from didact.trained.samples import TrainingSamples
+from didact.trained.shapes.base import SHAPES, Shape, check_shape
+from didact.trained.signals.base import REFERENCE, SIGNALS, Signal
+from didact.trained.split import TextSplit, split_texts
+from didact.types import JsonValue
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingRecipe:
+    """What is trained, and how.
+
+    Args:
+        method: the preset, which explanations are named after.
+        shape: a registered name.
+        shape_settings: of the shape, without seed and number of references.
+        signal: a registered name.
+        signal_settings: of the signal.
+        training: settings of ``fit``.
+        seed: decides the split and the first weights.
+    """
+
+    method: str
+    shape: str
+    shape_settings: Mapping[str, object]
+    signal: str
+    signal_settings: Mapping[str, object]
+    training: FitConfig
+    seed: int = 0
+
+
+def start(given: TrainingInput, recipe: TrainingRecipe) -> TextSplit:
+    """Refuse a model that offers too little for shape or signal; split the texts."""
+    check_shape(SHAPES.card(recipe.shape), given.model)
+    _check_signal(recipe.signal, given.model)
+    return split_texts(given.examples, given.validation, given.held_out, seed=recipe.seed, owner=recipe.method)
+
+
+@dataclass(frozen=True, eq=False)
+class Trainee:
+    """What is about to be trained.
+
+    Attributes:
+        model: the explained model.
+        shape: untrained.
+        signal: with its settings.
+        samples: what the signal prepared.
+        about: what is known of the explainer before training.
+    """
+
+    model: Model
+    shape: Shape
+    signal: Signal
+    samples: TrainingSamples
+    about: Mapping[str, object]
+
+    def trained(
+        self, recipe: TrainingRecipe, given: TrainingInput, monitor: Monitor | None = None
+    ) -> tuple[LearnedExplainer, Fitted]:
+        """The explainer after training, not measured yet."""
+        folder = None if given.folder is None else given.folder / "fit"
+        fitted = fit(self.shape, self.signal, self.samples, recipe.training, monitor=monitor, folder=folder)
+        facts = {**self.about, "method": recipe.method, "data": given.data, "data_hash": fitted.data_hash}
+        about = ExplainerMetadata.of(self.model, **facts)
+        return LearnedExplainer(fitted.shape.cpu().finished(), self.signal, about), fitted
+
+
+def training_cost(split: TextSplit, fitted: Fitted, **further: JsonValue) -> dict[str, JsonValue]:
+    """What a training took, by name with its unit; ``further`` facts, with underscores for blanks, before the last."""
+    return {
+        "training texts": len(split.train),
+        "validation texts": len(split.validation),
+        "held-out texts": len(split.held_out),
+        **{name.replace("_", " "): value for name, value in further.items()},
+        "epochs": len(fitted.history),
+        "seconds to train": round(fitted.seconds, 3),
+    }
+
+
+def _check_signal(name: str, model: Model) -> None:
+    missing = SIGNALS.card(name).needs - model.capabilities - {REFERENCE}
+    if missing:
+        raise CapabilityError(
+            f"{name} needs a model that is {' and '.join(sorted(missing))}, which {model.name} is not"
+        )
