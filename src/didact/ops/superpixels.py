@@ -39,6 +39,14 @@ def superpixels(pixels: NDArray[np.uint8], parts: int = 64, compactness: float =
     return np.asarray(small[down][:, across])
 
 
+def bounds(owner: Ints) -> Ints:
+    """Left, top, right and bottom of the smallest box round each part: (height, width) -> (parts, 4)."""
+    from scipy import ndimage  # a first explanation of a text need not wait for it
+
+    places = ndimage.find_objects(owner + 1)
+    return np.array([(across.start, down.start, across.stop, down.stop) for down, across in places], dtype=np.int64)
+
+
 def _clustered(pixels: NDArray[np.uint8], parts: int, compactness: float) -> Ints:
     height, width = pixels.shape[:2]
     step = max(1.0, float(np.sqrt(height * width / parts)))
