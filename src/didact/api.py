@@ -21,7 +21,7 @@ from didact.models import estimate as forecast
 from didact.models.load import DEFAULT
 from didact.models.load import load_model as load_model
 from didact.models.outputs import resolve_target
-from didact.models.prompts import Prompt as Prompt
+from didact.models.prompting.prompts import Prompt as Prompt
 from didact.progress import listening
 from didact.protocols import DIFFERENTIABLE, ExampleLike, Explainer, Model, TargetLike
 from didact.render import notebook

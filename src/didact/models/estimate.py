@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from didact.meter import metered
-from didact.models.blackbox import BlackBox
+from didact.models.functions.blackbox import BlackBox
 from didact.models.network import NetworkModel
 from didact.models.outputs import resolve_target
 from didact.protocols import Explainer, Model
