@@ -13,10 +13,12 @@ import torch
 from torch import Tensor
 
 from didact.api import estimates
-from didact.errors import CapabilityError, ParameterError, TargetError
+from didact.errors import CapabilityError, ModelError, ParameterError, TargetError
 from didact.meter import metered
 from didact.models.load import load_model
+from didact.progress import listening
 from didact.protocols import Model
+from didact.testing.conformance import CHECKS, applicable, make_case, sample
 from didact.testing.tiny import TEXTS, keyword_predict, tiny_model
 from didact.trained import _refine_memory
 from didact.trained._refine_copies import RowCopies
@@ -343,3 +345,64 @@ def compared_with_texts_alone(model: Model, texts: Sequence[str], **settings: An
     for first, second in zip(together.explain(model, texts), alone.explain(model, texts), strict=True):
         np.testing.assert_allclose(first.array, second.array, atol=1e-4)
     return together._copies
+
+
+# It explains what is predicted, and refuses the other labels that this check gives.
+CONFORMANCE = [
+    (case, check)
+    for case in ("bert", "vit", "prompt")
+    for check in applicable(RefinedExplainer.card, case)
+    if check != "target_by_name_and_index"
+]
+
+
+@pytest.mark.parametrize(("case", "check"), CONFORMANCE)
+def test_it_conforms(case: str, check: str) -> None:
+    target = make_case(case)
+    shape = Probe.build(target, target.units(sample(target)), 1, {"width": 8, "seed": 0})
+    about = ExplainerMetadata.of(target, method="aml", level=target.levels[0])
+    explainer = LearnedExplainer(shape, Mask(), about, force=check == "regression")
+    CHECKS[check](RefinedExplainer(explainer, RefineConfig(steps=2, learning_rate=0.02)), target)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_fewer_texts_together_where_memory_runs_out(model: Model, wrapped: bool) -> None:
+    class Large(Mask):
+        def loss(self, outputs: Tensor, batch: TrainingBatch) -> Tensor:
+            if len(outputs) > 2:
+                problem = torch.OutOfMemoryError("planted")
+                if wrapped:
+                    raise ModelError("out of memory on a single row of 9 tokens") from problem
+                raise problem
+            return super().loss(outputs, batch)
+
+    explainer, config = learned(model), RefineConfig(steps=2, learning_rate=0.02)
+    same = (text.replace("wonderful", word) for text in TEXTS[:1] for word in ("dull", "warm", "good", "old"))
+    texts = [TEXTS[0], *same]
+    made = RefinedExplainer(explainer, config, signal=Large()).explain(model, texts)
+    for one, plain in zip(made, RefinedExplainer(explainer, config).explain(model, texts), strict=True):
+        np.testing.assert_allclose(one.array, plain.array, atol=1e-4)
+
+
+def test_progress_is_reported(model: Model) -> None:
+    class Recorder:
+        def __init__(self) -> None:
+            self.works: list[str] = []
+            self.done: dict[str, int] = {}
+
+        def start(self, what: str, total: int) -> None:
+            self.works.append(what)
+
+        def advance(self, steps: int) -> None:
+            self.done[self.works[-1]] = self.done.get(self.works[-1], 0) + steps
+
+        def stop(self) -> None:
+            self.works.pop()
+
+    recorder = Recorder()
+    explainer = RefinedExplainer(learned(model), RefineConfig(steps=3, rows=1))
+    with listening(recorder):
+        explainer.explain(model, TEXTS[:2])
+    assert recorder.done["refining"] == 2
+    assert recorder.done["updating"] == 2 * 100
+    assert not recorder.works
