@@ -39,12 +39,12 @@ def superpixels(pixels: NDArray[np.uint8], parts: int = 64, compactness: float =
     return np.asarray(small[down][:, across])
 
 
-def bounds(owner: Ints) -> Ints:
-    """Left, top, right and bottom of the smallest box round each part: (height, width) -> (parts, 4)."""
+def boxes_of(owner: Ints) -> Ints:
+    """The smallest box round each part: left, top, right, bottom."""
     from scipy import ndimage  # a first explanation of a text need not wait for it
 
     places = ndimage.find_objects(owner + 1)
-    return np.array([(across.start, down.start, across.stop, down.stop) for down, across in places], dtype=np.int64)
+    return np.array([(across.start, down.start, across.stop, down.stop) for down, across in places])
 
 
 def _clustered(pixels: NDArray[np.uint8], parts: int, compactness: float) -> Ints:

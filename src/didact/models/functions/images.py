@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from didact.errors import InputError, ParameterError
 from didact.ops.blur import gaussian_blur
 from didact.ops.masking import Absence
-from didact.ops.superpixels import bounds, superpixels
+from didact.ops.superpixels import boxes_of, superpixels
 from didact.regions import masks_of
 from didact.types import Box, Example, Image, Keep, Level, Region, Units
 
@@ -182,7 +182,7 @@ def _painted(image: Image, operator: Absence) -> Pixels:
 
 def _superpixels(image: Image, parts: int) -> Cut:
     owner = superpixels(image.pixels, parts)
-    return Cut(masks_of(owner), owner.astype(np.int32), bounds(owner))
+    return Cut(masks_of(owner), owner.astype(np.int32), boxes_of(owner))
 
 
 def _grid(image: Image, squares: int) -> Cut:
