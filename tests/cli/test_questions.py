@@ -108,3 +108,8 @@ def test_mistakes_are_one_line(
 def test_wrong_labels_of_words_are_refused(tagging: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", TEXTS[0], "--model", tagging, "--answer", "film", "--target", "LOC"]) == 2
     assert "unknown label 'LOC'; known: O, PER" in capsys.readouterr().err
+
+
+def test_the_embedded_model_of_texts_answers_no_questions(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "--question", QUESTION, "--passage", PASSAGE]) == 2
+    assert "--question goes with --model, a network for questions (default:questions" in capsys.readouterr().err

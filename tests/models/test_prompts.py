@@ -172,6 +172,12 @@ def test_prompts_that_cannot_be_used_are_refused(entries: dict[str, object], mes
         prompted(**entries)
 
 
+def test_label_words_that_the_tokenizer_does_not_know_are_refused() -> None:
+    prompt = Prompt("Review : {text}\nOpinion :", {"good": "positive", "bad": "rhinoceros"})
+    with pytest.raises(ModelError, match=r"no token for all of the label words .* so they have"):
+        load_model("default:reviews", prompt=prompt)
+
+
 def test_a_tokenizer_without_a_chat_template_is_refused() -> None:
     network, tokenizer = tiny_language_model()
     tokenizer.chat_template = None

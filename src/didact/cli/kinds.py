@@ -41,6 +41,11 @@ def read_question(options: argparse.Namespace) -> Example | None:
         raise InputError("--question goes with --passage: the text, or a file with the text, that may hold the answer")
     if question is None:
         raise InputError("--passage goes with --question: what is to be answered from the passage")
+    if options.model == "default":
+        raise ParameterError(
+            "the embedded model reads single texts; --question goes with --model, a network for questions "
+            "(default:questions is a tiny one)"
+        )
     return Example.of((question, _passage(passage)))
 
 

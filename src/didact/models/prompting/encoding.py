@@ -62,8 +62,11 @@ class PromptEncoder(Encoder):
                 for text in (end + word, end, word)
             )
         ids = whole[len(before) :] if whole[: len(before)] == before else alone
-        if not ids:
-            raise ModelError(f"the tokenizer has no token for the label words {word!r}")
+        if not ids or self.tokenizer.unk_token_id in ids:
+            raise ModelError(
+                f"the tokenizer has no token for all of the label words {word!r}, so they "
+                "have no likelihood; choose words that it knows"
+            )
         return ids
 
     def _encode(self, examples: Sequence[Example]) -> list[Encoding]:
