@@ -83,7 +83,7 @@ def crossed_table(findings: MaskingFindings) -> ReportTable:
     """Every explainer on every metric, also those that it was not trained for."""
     compared = findings.crossed
     rows = []
-    for one in findings.contenders:
+    for one in findings.explainers:
         cells = []
         for metric, comparison in compared.items():
             cell = _cell(comparison, one.label, findings.grades[metric].get(one.label))
