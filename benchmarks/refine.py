@@ -21,8 +21,8 @@ from didact.trained.refine import RefineConfig, RefinedExplainer
 from didact.trained.samples import TrainingBatch, batch_of
 from didact.trained.shapes.base import SHAPES
 from didact.trained.signals.base import SignalTask
-from didact.trained.signals.mask import Mask
-from didact.types import Example, Explanation
+from didact.trained.signals.mask import MaskSignal
+from didact.types import Example, Explanation, Floats
 
 STEPS, RANK = 10, 8
 PREDICT, ONCE, PLAIN = "the model's prediction", "unrefined explanation", "one at a time, plain torch"
@@ -91,7 +91,7 @@ def _setting(model: NetworkModel, args: argparse.Namespace, steps: int) -> Setti
     examples = [Example(text) for text in load_texts(args.texts)]
     build = SHAPES.get("encoder").build
     shape = build(model, model.units(examples), 1, {"backbone": "explained", "seed": 0}).to(args.device)
-    learned = LearnedExplainer(shape, Mask(), ExplainerMetadata.of(model, method="aml"))
+    learned = LearnedExplainer(shape, MaskSignal(), ExplainerMetadata.of(model, method="aml"))
     return Setting(model, learned, examples, steps)
 
 
@@ -118,7 +118,7 @@ def _sides(setting: Setting, args: argparse.Namespace) -> dict[str, Side]:
     }
 
 
-def _alone(setting: Setting, example: Example) -> list[float]:
+def _alone(setting: Setting, example: Example) -> Floats:
     """The same for one text by a copy of the network and an ordinary training loop; grades of all maps."""
     model, learned, signal = setting.model, setting.learned, setting.learned.signal
     (first,) = learned.explain(model, [example])
@@ -136,7 +136,7 @@ def _alone(setting: Setting, example: Example) -> list[float]:
         with torch.no_grad():
             scores = signal.scores(shape(batch.inputs))[0].double().cpu()
         maps.append(_with_scores(first, scores.tolist()))
-    return judge("comp").grades(model, maps).tolist()
+    return judge("comp").grades(model, maps)
 
 
 def _batch(setting: Setting, example: Example) -> TrainingBatch:

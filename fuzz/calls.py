@@ -8,7 +8,7 @@ from typing import Any
 
 import didact
 from didact.errors import DidactError
-from didact.models.blackbox import BlackBox
+from didact.models.functions.blackbox import BlackBox
 from didact.protocols import Model
 from didact.types import Example, Explanation, Span, Target
 from fuzz import models

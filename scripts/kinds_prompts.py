@@ -28,7 +28,7 @@ from didact.data.load import load_data
 from didact.metrics.base import METRICS
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
-from didact.models.prompts import Prompt
+from didact.models.prompting.prompts import Prompt
 from didact.models.readers.prompt import PromptReader
 from didact.protocols import Evidence
 from didact.provenance import versions

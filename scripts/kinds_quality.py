@@ -156,7 +156,8 @@ def _table(pairs: Mapping[str, Any], side: str) -> str:
 
 
 def _cell(figures: Mapping[str, float]) -> str:
-    return f"{figures['mean']:.2f} [{figures['low']:.2f}, {figures['high']:.2f}]"
+    mean = f"{figures['mean']:.2f}"
+    return mean if np.isnan(figures["low"]) else f"{mean} [{figures['low']:.2f}, {figures['high']:.2f}]"
 
 
 def _left(pairs: Mapping[str, Any], side: str) -> str:

@@ -101,11 +101,21 @@ def _page(results: Mapping[str, Any]) -> str:
         large=_named(large, len(rows)),
         table="\n".join(table),
         undefined=max(row["auc"]["undefined"] for _, row in rows),
+        skipped=_left_out(rows),
     )
 
 
 def _named(names: Sequence[str], of: int) -> str:
     return f"{len(names)} of {of} methods: {', '.join(names)}" if names else "no method"
+
+
+def _left_out(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+    """Which methods cannot explain answers of passages in several windows."""
+    short = {name: row["skipped"] for name, row in rows if row["skipped"]}
+    if not short:
+        return ""
+    names, many = ", ".join(sorted(short)), max(short.values())
+    return f"{many} passages are read in several windows; {names} look into a single pass and leave them out.\n"
 
 
 def _cell(summary: Mapping[str, float]) -> str:
@@ -134,7 +144,7 @@ Above chance, with an interval that excludes it: {above}. By the size of the sco
 {table}
 
 Left out: questions without links (QED has none for answers that need several sentences), and {undefined} of the
-{questions} questions, whose passage words are all linked, or none. Seconds are for all questions on {device}.
+{questions} questions, whose passage words are all linked, or none. {skipped}Seconds are for all questions on {device}.
 """
 
 
@@ -153,8 +163,10 @@ def _options() -> argparse.Namespace:
 def _judged(method: str, model: Model, questions: Sequence[Question], right: Bools) -> dict[str, object]:
     """AUC of one method with intervals, and what it took."""
     started = time.perf_counter()
-    explanations = didact.explain([question.example for question in questions], model, method, progress=False)
+    examples = [question.example for question in questions]
+    explanations = didact.explain(examples, model, method, progress=False, on_error="skip")
     seconds = time.perf_counter() - started
+    right = np.delete(right, [note.index for note in explanations.skipped])
     whole = _auc(explanations)
     others = _auc([_without_answer(explanation) for explanation in explanations])
     return {
@@ -164,6 +176,7 @@ def _judged(method: str, model: Model, questions: Sequence[Question], right: Boo
         "auc_without_answer": _summary(others),
         "auc_right": _summary(whole[right]),
         "auc_wrong": _summary(whole[~right]),
+        "skipped": len(explanations.skipped),  # passages of several windows, for methods that look into one pass
         "seconds": round(seconds, 1),
         "forwards": sum(explanation.cost.forwards for explanation in explanations),
     }

@@ -23,10 +23,9 @@ if TYPE_CHECKING:
         load_model,
         save,
         show,
-        train,
     )
     from didact.errors import DidactError
-    from didact.experimenting import evaluate, refined, simulate
+    from didact.experimenting import evaluate, refined, simulate, train
     from didact.types import Box, Estimate, Example, Explanation, Image, Mask, Prediction, Span, Target
 
 _HOME = {
@@ -42,7 +41,7 @@ _HOME = {
     "save": "api",
     "show": "api",
     "simulate": "experimenting",
-    "train": "api",
+    "train": "experimenting",
     "Explanations": "api",
     "Skipped": "api",
     "Box": "types",

@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import overload
 
 from didact import disk
 from didact.attribution._skipping import Explanations as Explanations
@@ -22,7 +21,7 @@ from didact.models import estimate as forecast
 from didact.models.load import DEFAULT
 from didact.models.load import load_model as load_model
 from didact.models.outputs import resolve_target
-from didact.models.prompts import Prompt as Prompt
+from didact.models.prompting.prompts import Prompt as Prompt
 from didact.progress import listening
 from didact.protocols import DIFFERENTIABLE, ExampleLike, Explainer, Model, TargetLike
 from didact.render import notebook
@@ -30,9 +29,6 @@ from didact.render.formats import encoded
 from didact.render.progress import ProgressBar
 from didact.settings import checked, shown
 from didact.types import Card, Estimate, Example, Explanation, Level, Prediction, Units, overlaps
-
-if TYPE_CHECKING:
-    from didact.trained.explainer import LearnedExplainer
 
 
 @overload
@@ -166,62 +162,6 @@ def estimates(examples: Sequence[ExampleLike], model: Model, explainers: Sequenc
         units = words if level == "word" else model.units(given, level)
         forecasts.append(forecast.estimate(model, units, explainer, pace))
     return forecasts
-
-
-@checked
-def train(
-    preset: str,
-    data: object,
-    model: object = DEFAULT,
-    reference: str | Explainer | Sequence[str | Explainer] | None = None,
-    *,
-    out: str | Path | None = None,
-    progress: bool = True,
-    **settings: object,
-) -> LearnedExplainer:
-    """Train an explainer that explains in one pass.
-
-    Args:
-        preset: what to train, such as "l2e": a small network that learns a slow explainer's scores.
-        data: anything ``didact.data.load.load_data`` takes: a file, "corpus", a list of texts, its own result; or
-            explanations that exist already.
-        model: anything ``load_model`` takes.
-        reference: for presets that learn another explainer's scores: a method, an explainer, or several; the preset's
-            own choice when not given.
-        out: where the explainer is saved. Labels and checkpoints are stored there too: after a kill the same call goes
-            on where it stopped.
-        progress: show a bar on work over two seconds, and at the end whether the result follows its reference.
-        **settings: of the preset; see its class in ``didact.trained.presets``.
-
-    Example:
-        >>> import didact
-        >>> explainer = didact.train("l2e", "corpus", reference="occlusion", out="runs/l2e")  # doctest: +SKIP
-        >>> didact.show(didact.explain("A warm and funny film.", method=explainer))  # doctest: +SKIP
-    """
-    from didact.data.load import load_data
-    from didact.trained import train as trainer
-
-    examples: Sequence[ExampleLike] | Sequence[Explanation]
-    if isinstance(data, list) and data and all(isinstance(each, Explanation) for each in data):
-        examples, name = data, f"{len(data)} labels"
-    else:
-        dataset = load_data(data)
-        examples, name = dataset.examples, trainer.described(dataset)
-    with _progress(progress):
-        explainer = trainer.train(
-            preset,
-            _model(model),
-            examples,
-            reference,
-            folder=out,
-            data=name,
-            **settings,  # type: ignore[arg-type] # checked by the preset
-        )
-    if out is not None:
-        explainer.save_pretrained(out)
-    if progress and explainer.verdict:
-        sys.stderr.write(f"{explainer.verdict}\n")
-    return explainer
 
 
 @checked

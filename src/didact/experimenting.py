@@ -1,22 +1,102 @@
-"""What needs metrics, in one call: grade explainers, by metrics or by teaching, and refine explanations by a metric."""
+"""What may need metrics, in one call: train explainers, grade them by metrics or by teaching, refine explanations."""
 
 from __future__ import annotations
 
+import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from didact.api import _model, _progress
 from didact.disk import safe_name
+from didact.errors import ParameterError
 from didact.models.load import DEFAULT
-from didact.protocols import Explainer
+from didact.protocols import ExampleLike, Explainer
 from didact.settings import checked
+from didact.types import Explanation
 
 if TYPE_CHECKING:
     from didact.experiments.grading.evaluation import Evaluation
     from didact.experiments.simulability.result import SimulabilityResult
     from didact.trained.explainer import LearnedExplainer
     from didact.trained.refine import RefinedExplainer
+
+
+@checked
+def train(  # noqa: PLR0913 - one call, and every argument but the first two has a default
+    preset: str,
+    data: object,
+    model: object = DEFAULT,
+    reference: str | Explainer | Sequence[str | Explainer] | None = None,
+    *,
+    metric: str | None = None,
+    trials: int = 0,
+    out: str | Path | None = None,
+    progress: bool = True,
+    **settings: object,
+) -> LearnedExplainer:
+    """Train an explainer that explains in one pass.
+
+    Args:
+        preset: what to train, such as "l2e": a small network that learns a slow explainer's scores; or "aml": an
+            encoder that learns which words a prediction rests on.
+        data: anything ``didact.data.load.load_data`` takes: a file, "corpus", a list of texts, its own result; or
+            explanations that exist already.
+        model: anything ``load_model`` takes.
+        reference: for presets that learn another explainer's scores: a method, an explainer, or several; the preset's
+            own choice when not given.
+        metric: for presets that are trained for a metric ("aml"): a registered name, or one of AML's five ("suff",
+            "lo", "comp", "aopc_suff", "aopc_comp"). The epoch that it rates best on validation texts is kept.
+        trials: search the weights of the loss by the metric, in so many trials (30 as published; needs the extra
+            ``search``); 0 leaves them as they are set.
+        out: where the explainer is saved. Labels, checkpoints and trials are stored there too: after a kill the same
+            call goes on where it stopped.
+        progress: show a bar on work over two seconds, and at the end how good the result is.
+        **settings: of the preset; see its class in ``didact.trained.presets``.
+
+    Example:
+        >>> import didact
+        >>> explainer = didact.train("l2e", "corpus", reference="occlusion", out="runs/l2e")  # doctest: +SKIP
+        >>> explainer = didact.train("aml", "corpus", metric="comprehensiveness", out="runs/aml")  # doctest: +SKIP
+        >>> didact.show(didact.explain("A warm and funny film.", method=explainer))  # doctest: +SKIP
+    """
+    from didact.data.load import load_data
+    from didact.experiments.masking.judges import judge
+    from didact.experiments.masking.tuning import TuningConfig, TuningTask, tune
+    from didact.trained import train as trainer
+
+    examples: Sequence[ExampleLike] | Sequence[Explanation]
+    if isinstance(data, list) and data and all(isinstance(each, Explanation) for each in data):
+        examples, name = data, f"{len(data)} labels"
+    else:
+        dataset = load_data(data)
+        examples, name = dataset.examples, trainer.described(dataset)
+    chosen = None if metric is None else judge(metric)
+    if trials and chosen is None:
+        raise ParameterError(f"trials={trials} search weights by a metric, and none is given; name one with metric=")
+    adapter = _model(model)
+    with _progress(progress):
+        if trials and chosen is not None:
+            task = TuningTask.of(preset, settings, adapter, chosen, examples)
+            with tempfile.TemporaryDirectory() as scratch:
+                place = Path(scratch if out is None else out) / "search"
+                settings |= tune(task, TuningConfig(trials=trials), place).best.settings
+        explainer = trainer.train(
+            preset,
+            adapter,
+            examples,
+            reference,
+            folder=out,
+            data=name,
+            judge=chosen,
+            **settings,  # type: ignore[arg-type] # checked by the preset
+        )
+    if out is not None:
+        explainer.save_pretrained(out)
+    if progress and explainer.verdict:
+        sys.stderr.write(f"{explainer.verdict}\n")
+    return explainer
 
 
 @checked

@@ -85,12 +85,16 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         except TypeError as problem:
             raise ParameterError(f"{function.__name__}(): {problem}") from None
         for name, value in given.items():
-            plain = value.tolist() if hasattr(value, "tolist") else value  # numpy's numbers and arrays
-            if name in hints and not fits(plain, hints[name]) and not fits(value, hints[name]):
+            if name in hints and not fits(value, hints[name]) and not fits(_plain(value), hints[name]):
                 _refuse_argument(function.__name__, name, hints[name], value)
         return function(*args, **kwargs)
 
     return call
+
+
+def _plain(value: object) -> object:
+    """Numpy's numbers and arrays as numbers and lists."""
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 @functools.cache

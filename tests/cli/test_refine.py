@@ -14,7 +14,7 @@ from didact.testing.tiny import TEXTS, tiny_model
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.metadata import ExplainerMetadata
 from didact.trained.shapes.probe import Probe
-from didact.trained.signals.mask import Mask
+from didact.trained.signals.mask import MaskSignal
 from didact.types import Example
 
 RATE = ("--refine-set", "learning_rate=0.05")
@@ -32,7 +32,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> str:
 def saved(network: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     model, folder = load_model(network, device="cpu"), tmp_path_factory.mktemp("explainer")
     shape = Probe.build(model, model.units([Example(text) for text in TEXTS]), 1, {"width": 16})
-    LearnedExplainer(shape, Mask(), ExplainerMetadata.of(model, method="aml")).save_pretrained(folder)
+    LearnedExplainer(shape, MaskSignal(), ExplainerMetadata.of(model, method="aml")).save_pretrained(folder)
     return str(folder)
 
 

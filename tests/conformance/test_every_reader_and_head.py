@@ -12,13 +12,13 @@ from torch import Tensor
 from didact.errors import ParameterError
 from didact.models.batch import EncodedBatch, Inputs
 from didact.models.compose import compose
-from didact.models.encoding import Encoding
 from didact.models.heads.base import HEADS, Head
 from didact.models.heads.classes import ClassesHead
 from didact.models.network import NetworkModel
-from didact.models.prompts import Prompt
+from didact.models.prompting.prompts import Prompt
 from didact.models.readers.base import READERS, AnyReader, Columns, Masked, ReaderOptions
 from didact.models.readers.text import TextReader
+from didact.models.tokens.encoding import Encoding
 from didact.ops.masking import Absence
 from didact.protocols import TargetLike
 from didact.testing.models import CHECKS, applicable, check, sample

@@ -52,6 +52,19 @@ train = { source = "corpus", limit = 8, seed = 1 }
 validation = { source = "corpus", limit = 4, seed = 2 }
 test = { source = "corpus", limit = 4, seed = 3 }
 """,
+    "masking": """
+chunk = 2
+timed = 2
+rivals = ["gradient_norm"]
+optimise = ["comp"]
+model = { source = "default" }
+explainer = { epochs = 1 }
+refinement = { steps = 1 }
+[data]
+train = { source = "corpus", limit = 4, seed = 1 }
+validation = { source = "corpus", limit = 2, seed = 2 }
+test = { source = "corpus", limit = 2, seed = 3 }
+""",
 }
 """A recipe per kind."""
 

@@ -3,13 +3,14 @@
 import io
 import itertools
 import json
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import PIL.Image
 import pytest
 
-from didact.data.images import oxford_pets_splits
+from didact.data.images import PackedFile, oxford_pets_splits
 from didact.data.load import load_data
 from didact.data.presets import PRESETS
 from didact.data.rows import RowReader
@@ -108,6 +109,57 @@ def test_a_damaged_file_of_a_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="no data file and no image"):
         load_data(tmp_path / "empty")
+
+
+def test_a_sample_of_files_is_drawn_by_name_and_no_other_is_read(tmp_path: Path) -> None:
+    for number in range(12):
+        save(tmp_path / ("cat" if number < 8 else "dog") / f"{number}.png", np.roll(PIXELS, number))
+    whole = load_data(tmp_path)
+    few = load_data(tmp_path, limit=6)
+    assert sorted(example.label for example in few) == ["cat"] * 4 + ["dog"] * 2  # type: ignore[type-var]
+    assert {example.id: example.fields for example in few}.items() <= {e.id: e.fields for e in whole}.items()
+    assert load_data(tmp_path, limit=3).examples == few.examples[:3]
+    for path in tmp_path.rglob("*.png"):
+        if path.relative_to(tmp_path).as_posix() not in {example.id for example in few}:
+            path.write_bytes(b"damaged")
+    assert load_data(tmp_path, limit=6).examples == few.examples
+    with pytest.raises(FormatError, match="png"):
+        load_data(tmp_path)
+
+
+def test_a_table_of_files_is_sampled_by_their_names(tmp_path: Path) -> None:
+    for number in range(4):
+        save(tmp_path / f"{number}.png", np.roll(PIXELS, number))
+    table = tmp_path / "pets.jsonl"
+    table.write_text("\n".join(json.dumps({"image": f"{number}.png"}) for number in range(4)))
+    (chosen,) = load_data(table, limit=1)
+    (number,) = [number for number in range(4) if chosen.fields == (Image(np.roll(PIXELS, number)),)]
+    for other in {0, 1, 2, 3} - {number}:
+        (tmp_path / f"{other}.png").unlink()
+    assert load_data(table, limit=1).examples == (chosen,)
+
+
+def test_few_pets_are_read_without_the_others(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DIDACT_SHARED", str(shared))
+    opened: list[str] = []
+    read = PackedFile.read
+    monkeypatch.setattr(PackedFile, "read", lambda self: opened.append(self.name) or read(self))
+    pets = load_data("oxford_pets", limit=4)
+    assert {pet.label for pet in pets} == {"cat", "dog"}
+    assert all(pet.rationale for pet in pets)
+    assert len(opened) == 8
+
+
+def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_text("name,split,species,breed\nrex_1,test,2,beagle\n")
+    with zipfile.ZipFile(tmp_path / "test.zip", "w") as file:
+        file.writestr("images/other.webp", b"")
+    rows = oxford_pets_splits(tmp_path)["test"]
+    with pytest.raises(FormatError, match=r"images/rex_1\.webp of .*test\.zip cannot be read"):
+        RowReader({}).read(rows(), "pets")
+    (tmp_path / "test.zip").write_bytes(b"no archive")
+    with pytest.raises(InputError, match=r"test\.zip or its labels\.csv cannot be read"):
+        RowReader({}).read(rows(), "pets")
 
 
 def test_pets_have_masks_and_two_kinds_of_labels(shared: Path) -> None:

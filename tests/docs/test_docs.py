@@ -37,6 +37,7 @@ def test_the_table_of_metrics_is_up_to_date() -> None:
     ("page", "blocks"),
     [
         ("README.md", 5),
+        ("docs/aml.md", 1),
         ("docs/grading.md", 1),
         ("docs/kinds/images.md", 1),
         ("docs/kinds/patches.md", 2),

@@ -11,8 +11,8 @@ import torch
 
 import didact
 from didact.errors import InputError
-from didact.models.blackbox import BlackBox
-from didact.models.function_identity import PROBES
+from didact.models.functions.blackbox import BlackBox
+from didact.models.functions.identity import PROBES
 from didact.models.load import load_model
 from didact.testing.tiny import TEXTS, keyword_predict, tiny_model
 from didact.types import Floats

@@ -5,8 +5,8 @@ import pytest
 
 import didact
 from didact.errors import InputError, ModelError, ParameterError
-from didact.models.blackbox import BlackBox
-from didact.models.image_inputs import ImageInputs
+from didact.models.functions.blackbox import BlackBox
+from didact.models.functions.images import ImageInputs
 from didact.models.load import load_model
 from didact.types import Example, Image, Mask, Target, marked_shares
 
@@ -132,3 +132,53 @@ def test_one_pixel_is_explained() -> None:
         )
         assert len(made.scores) == 1
         assert made.scores[0] > 0
+
+
+@pytest.mark.parametrize("absence", ["mean", "blur:3"])
+def test_only_absent_parts_are_painted_however_many_there_are(absence: str) -> None:
+    example = red_square()
+    view = ImageInputs(parts=12)
+    units = view.units(example, "superpixel")
+    keep = np.random.default_rng(0).random((20, len(units))) > 0.5
+    everywhere = np.zeros((1, len(units)), dtype=bool)
+    variants = view.variants(units, view.absence(absence), np.concatenate([everywhere, keep]))
+    painted, *shown = (view.made(variant) for variant in variants)
+    image = example.fields[0]
+    assert isinstance(image, Image)
+    for row, pixels in zip(keep, shown, strict=True):
+        hidden = np.any([region.pixels for region, kept in zip(units.regions, row, strict=True) if not kept], axis=0)  # type: ignore[union-attr]
+        assert (pixels[hidden] == painted[hidden]).all()
+        assert (pixels[~hidden] == image.pixels[~hidden]).all()
+
+
+def test_a_call_holds_no_more_pixels_than_memory_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    def predict(images: list[np.ndarray]) -> np.ndarray:
+        calls.append(len(images))
+        return redness(images)
+
+    model = load_model(predict, inputs="image", labels=["a", "b"])
+    (units,) = model.units([red_square()])
+    keep = ~np.eye(len(units), dtype=bool)
+    image_bytes = 3 * SIZE[0] * SIZE[1]
+    expected = model.score([units], [Target(1, "b", "probability")], [keep])[0]
+    assert calls[-2:] == [64, len(keep) - 64]
+    calls.clear()
+    monkeypatch.setattr("didact.models.functions.blackbox.BATCH_BYTES", 5 * image_bytes)
+    assert (model.score([units], [Target(1, "b", "probability")], [keep])[0] == expected).all()
+    assert max(calls) == 5
+    calls.clear()
+    monkeypatch.setattr("didact.models.functions.blackbox.BATCH_BYTES", 1)
+    model.score([units], [Target(1, "b", "probability")], [keep])
+    assert calls == [1] * len(keep)
+
+
+def test_large_arrays_are_not_turned_into_lists_to_check_arguments() -> None:
+    class Heavy(np.ndarray):
+        def tolist(self) -> list[object]:
+            raise AssertionError("a list of all pixels")
+
+    pixels = red_square().fields[0].pixels.view(Heavy)  # type: ignore[union-attr]
+    model = load_model(redness, inputs="image", labels=["dull", "red"])
+    assert len(didact.explain(pixels, model, "random", progress=False).scores) > 1

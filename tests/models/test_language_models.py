@@ -13,7 +13,7 @@ from didact.errors import ModelError
 from didact.models.language_models import read_gguf, without_peft
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
-from didact.models.prompts import Prompt
+from didact.models.prompting.prompts import Prompt
 from didact.testing.tiny import tiny_language_model
 from didact.types import Example
 
@@ -23,7 +23,8 @@ TEXT = [Example("a warm film")]
 
 def adapted(folder: Path) -> tuple[object, object]:
     """A tiny language model with a LoRA adapter that changes its answers, both saved."""
-    peft = pytest.importorskip("peft")
+    import peft
+
     network, tokenizer = tiny_language_model("llama")
     network.save_pretrained(folder / "base")
     tokenizer.save_pretrained(folder / "base")
@@ -53,7 +54,8 @@ def test_adapters_are_part_of_the_model(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_learned_prompts_are_refused() -> None:
-    peft = pytest.importorskip("peft")
+    import peft
+
     network, tokenizer = tiny_language_model("llama")
     settings = peft.PromptTuningConfig(num_virtual_tokens=2, task_type="CAUSAL_LM")
     with pytest.raises(ModelError, match="PROMPT_TUNING adds learned vectors to the inputs"):
@@ -70,7 +72,6 @@ def test_an_adapter_without_its_network_is_named(tmp_path: Path) -> None:
 
 
 def test_a_damaged_gguf_file_is_named(tmp_path: Path) -> None:
-    pytest.importorskip("gguf")
     file = tmp_path / "model.gguf"
     file.write_bytes(b"GGUF" + bytes(100))
     with pytest.raises(ModelError, match=r"cannot load .*model.gguf"):

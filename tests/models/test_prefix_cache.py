@@ -11,7 +11,7 @@ import torch
 from didact.errors import ParameterError
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
-from didact.models.prompts import Prompt
+from didact.models.prompting.prompts import Prompt
 from didact.testing.tiny import tiny_language_model
 from didact.types import Example, Floats
 

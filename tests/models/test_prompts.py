@@ -14,7 +14,7 @@ import didact
 from didact.errors import CapabilityError, FormatError, InputError, ModelError, ParameterError
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
-from didact.models.prompts import Prompt, Shot
+from didact.models.prompting.prompts import Prompt, Shot
 from didact.testing.tiny import tiny_language_model, tiny_model
 from didact.types import Example
 

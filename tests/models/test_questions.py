@@ -11,12 +11,12 @@ import didact
 from didact.attribution.base import ATTRIBUTIONS
 from didact.errors import CapabilityError, InputError, TargetError
 from didact.models.compose import compose
+from didact.models.heads._spans import ABSENT
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
 from didact.models.readers.base import ReaderOptions
 from didact.models.readers.question import QuestionReader
-from didact.models.spans import ABSENT
-from didact.models.windows import MOST
+from didact.models.tokens.windows import MOST
 from didact.testing.models import applicable, check
 from didact.testing.tiny import TEXTS, tiny_model
 from didact.types import Example, Explanation, Span, Target

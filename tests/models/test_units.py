@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from didact.errors import InputError
-from didact.models import encoding
 from didact.models.load import load_model
+from didact.models.tokens import encoding
 from didact.testing.tiny import ARCHITECTURES, TEXTS, tiny_model, tiny_tokenizer
 from didact.types import Example
 

@@ -10,7 +10,7 @@ from didact.attribution.occlusion import Occlusion
 from didact.attribution.reagent import Reagent
 from didact.errors import InputError, ParameterError
 from didact.models.load import load_model
-from didact.models.replacements import COMMON, token_pool, word_pool
+from didact.models.tokens.replacements import COMMON, token_pool, word_pool
 from didact.testing.tiny import TEXTS, keyword_predict, tiny_tokenizer
 from didact.types import Example, Target
 from tests.reference.plain import TEXT, encoded, text_model, value, without

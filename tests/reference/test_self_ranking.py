@@ -8,7 +8,7 @@ from didact.attribution.self_ranking import SelfRanking, find_listed, ranked
 from didact.errors import CapabilityError
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
-from didact.models.prompts import Prompt
+from didact.models.prompting.prompts import Prompt
 from didact.testing.tiny import tiny_language_model, tiny_model
 from didact.types import Span
 

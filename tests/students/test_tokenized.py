@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from didact.errors import InputError
-from didact.models.encoding import Encoder
+from didact.models.tokens.encoding import Encoder
 from didact.students.base import Hint, LabelledExample
 from didact.students.tokenized import (
     PADDING,

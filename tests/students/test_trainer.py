@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from didact.data.corpus import generate
 from didact.errors import CapabilityError
-from didact.models.encoding import Encoder
+from didact.models.tokens.encoding import Encoder
 from didact.students.base import Batch, Channel, Hint, LabelledExample, StudentRun, TaskSetup
 from didact.students.batches import CohortData, TrainingBatches, cohort_data
 from didact.students.channels.attention import AttentionChannel

@@ -13,7 +13,7 @@ import torch
 from didact.errors import CapabilityError, FormatError, InputError, ModelError, ParameterError
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
-from didact.models.prompts import Prompt
+from didact.models.prompting.prompts import Prompt
 from didact.protocols import Model
 from didact.testing.tiny import (
     ARCHITECTURES,

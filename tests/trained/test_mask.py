@@ -21,7 +21,7 @@ from didact.trained.shapes.base import Shape
 from didact.trained.shapes.probe import Probe
 from didact.trained.shapes.scorer import Scorer
 from didact.trained.signals.base import SignalTask
-from didact.trained.signals.mask import Mask
+from didact.trained.signals.mask import MaskSignal
 from didact.types import Example, Prediction, Units
 
 EXAMPLES = [Example(text) for text in TEXTS]
@@ -32,7 +32,7 @@ def scorer(model: NetworkModel, outputs: int = 1) -> Shape:
     return Scorer.build(model, model.units(EXAMPLES), outputs, settings)
 
 
-def prepared(signal: Mask, model: NetworkModel) -> tuple[TrainingSamples, TrainingBatch]:
+def prepared(signal: MaskSignal, model: NetworkModel) -> tuple[TrainingSamples, TrainingBatch]:
     shape = scorer(model)
     samples = signal.prepare(SignalTask(model, EXAMPLES, EXAMPLES[:1]), shape)
     train = samples.of_epoch(0)
@@ -44,7 +44,7 @@ def logits_for(batch: TrainingBatch) -> Tensor:
     return drawn.requires_grad_(True)
 
 
-def slow(signal: Mask, model: NetworkModel, logits: Tensor, units: Units, prediction: Prediction) -> float:
+def slow(signal: MaskSignal, model: NetworkModel, logits: Tensor, units: Units, prediction: Prediction) -> float:
     """The objective as it is printed, of one text, from probabilities in double precision."""
     a = 1 / (1 + np.exp(-logits.detach().double().numpy()))
     both = torch.from_numpy(np.stack([a, 1 - a]).astype(np.float32))
@@ -59,7 +59,7 @@ def slow(signal: Mask, model: NetworkModel, logits: Tensor, units: Units, predic
 @pytest.mark.parametrize("penalty", ["bce", "l1"])
 def test_the_loss_is_the_published_one_and_padding_does_not_count(penalty: str) -> None:
     model = compose(*tiny_model("bert", ("a", "b", "c")))
-    signal = Mask.configured(preserve=0.7, sparse=0.4, destroy=1.3, penalty=penalty)
+    signal = MaskSignal.configured(preserve=0.7, sparse=0.4, destroy=1.3, penalty=penalty)
     samples, batch = prepared(signal, model)
     outputs = logits_for(batch)
     losses = signal.loss(outputs, batch)
@@ -75,7 +75,7 @@ def test_the_loss_is_the_published_one_and_padding_does_not_count(penalty: str) 
 def test_a_loss_does_not_depend_on_its_neighbours() -> None:
     model = compose(*tiny_model("bert"))
     for masking in ("soft", "hard", "replace", "omit", "learned"):
-        signal = Mask.configured(masking=masking)
+        signal = MaskSignal.configured(masking=masking)
         _samples, batch = prepared(signal, model)
         outputs = logits_for(batch)
         together = signal.loss(outputs, batch)
@@ -94,7 +94,7 @@ def test_a_certain_prediction_has_a_finite_loss_and_gradient(dtype: torch.dtype)
         network.classifier.weight.mul_(100)
         network.classifier.bias.copy_(torch.tensor([-200.0, 200.0]))
     model = compose(network.to(dtype), tokenizer)
-    signal = Mask(preserve=0.0, sparse=0.0, destroy=1.0)
+    signal = MaskSignal(preserve=0.0, sparse=0.0, destroy=1.0)
     _samples, batch = prepared(signal, model)
     outputs = logits_for(batch)
     losses = signal.loss(outputs, batch)
@@ -109,7 +109,7 @@ def test_a_certain_prediction_has_a_finite_loss_and_gradient(dtype: torch.dtype)
 def test_the_ends_of_a_mask_are_the_text_and_its_absence() -> None:
     model = compose(*tiny_model("bert"))
     for masking in ("soft", "hard", "omit", "learned", "replace"):
-        signal = Mask.configured(masking=masking, sparse=0.0, destroy=0.0)
+        signal = MaskSignal.configured(masking=masking, sparse=0.0, destroy=0.0)
         samples, batch = prepared(signal, model)
         whole = signal.loss(torch.full((*batch.present.shape, 1), 50.0), batch)
         for loss, sample in zip(whole.tolist(), samples.of_epoch(0), strict=True):
@@ -119,7 +119,7 @@ def test_the_ends_of_a_mask_are_the_text_and_its_absence() -> None:
 
 def test_hard_masks_are_drawn_in_training_and_have_the_soft_gradient() -> None:
     model = compose(*tiny_model("bert"))
-    signal = Mask(masking="hard", sparse=0.0)
+    signal = MaskSignal(masking="hard", sparse=0.0)
     _samples, batch = prepared(signal, model)
     outputs = logits_for(batch)
     drawn = {
@@ -129,13 +129,13 @@ def test_hard_masks_are_drawn_in_training_and_have_the_soft_gradient() -> None:
     assert len(drawn) > 1
     losses = signal.loss(outputs, batch)
     rounded = torch.where(outputs > 0, 60.0, -60.0)
-    torch.testing.assert_close(losses, Mask(sparse=0.0).loss(rounded, batch), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(losses, MaskSignal(sparse=0.0).loss(rounded, batch), rtol=1e-4, atol=1e-5)
     assert torch.autograd.grad(losses.sum(), outputs)[0][batch.present].any()
 
 
 def test_omitted_units_are_taken_out() -> None:
     model = compose(*tiny_model("bert"))
-    signal = Mask(masking="omit", sparse=0.0, destroy=0.0)
+    signal = MaskSignal(masking="omit", sparse=0.0, destroy=0.0)
     samples, batch = prepared(signal, model)
     outputs = logits_for(batch)
     losses = signal.loss(outputs, batch).tolist()
@@ -151,7 +151,7 @@ def test_omitted_units_are_taken_out() -> None:
 
 def test_a_learned_absent_vector_is_trained_and_the_given_one_is_not_changed() -> None:
     model = compose(*tiny_model("bert"))
-    signal = Mask(masking="learned", destroy=0.0)
+    signal = MaskSignal(masking="learned", destroy=0.0)
     shape = scorer(model)
     samples = signal.prepare(SignalTask(model, EXAMPLES), shape)
     before = samples.shared["absent"].vector.detach().clone()
@@ -169,7 +169,7 @@ class KilledError(Exception):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Dying(Mask):
+class Dying(MaskSignal):
     """Stops in its n-th step, as a killed process does."""
 
     def loss(self, outputs: Tensor, batch: TrainingBatch) -> Tensor:
@@ -183,7 +183,7 @@ class Dying(Mask):
 def test_a_killed_training_goes_on_with_the_learned_vector(tmp_path: Path) -> None:
     model = compose(*tiny_model("bert"))
     shape = scorer(model)
-    samples = Mask(masking="learned").prepare(SignalTask(model, EXAMPLES, EXAMPLES[:2]), shape)
+    samples = MaskSignal(masking="learned").prepare(SignalTask(model, EXAMPLES, EXAMPLES[:2]), shape)
     config = FitConfig(epochs=4, learning_rate=0.05, device="cpu", batch_rows=2, patience=None)
     histories = []
     for steps in ([10**6], [7, 10**6]):
@@ -199,7 +199,7 @@ def test_a_killed_training_goes_on_with_the_learned_vector(tmp_path: Path) -> No
 
 def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
     first, second = (compose(*tiny_model("bert", seed=seed)) for seed in (0, 1))
-    shape, signal = scorer(first), Mask()
+    shape, signal = scorer(first), MaskSignal()
     config = FitConfig(epochs=1, device="cpu")
     fit(shape, signal, signal.prepare(SignalTask(first, EXAMPLES), shape), config, folder=tmp_path)
     with pytest.raises(FormatError, match=r"another training: its .*explained model"):
@@ -209,8 +209,8 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
 def test_a_regressor_is_learned_by_its_number() -> None:
     model = compose(*tiny_model("bert", ("score",)))
     numbers = np.array([one.outputs[0] for one in model.predict(EXAMPLES)])
-    samples, batch = prepared(Mask(), model)
-    signal = Mask(sparse=0.0).fitted(samples)
+    samples, batch = prepared(MaskSignal(), model)
+    signal = MaskSignal(sparse=0.0).fitted(samples)
     assert signal.spread == pytest.approx(numbers.std())
     outputs = logits_for(batch)
     losses = signal.loss(outputs, batch)
@@ -222,8 +222,8 @@ def test_a_regressor_is_learned_by_its_number() -> None:
         assert float(losses[row].detach()) == pytest.approx(kept**2 + math.exp(-abs(left)), rel=1e-4)
     assert torch.autograd.grad(losses.sum(), outputs)[0][batch.present].all()
     alone = dataclasses.replace(samples, train=samples.of_epoch(0)[:1])
-    assert Mask().fitted(alone).spread == 1.0  # equal numbers have no spread to divide by
-    assert Mask(spread=2.0).fitted(samples).spread == 2.0
+    assert MaskSignal().fitted(alone).spread == 1.0  # equal numbers have no spread to divide by
+    assert MaskSignal(spread=2.0).fitted(samples).spread == 2.0
 
 
 def test_patches_of_images_are_masked_too() -> None:
@@ -231,7 +231,7 @@ def test_patches_of_images_are_masked_too() -> None:
     images = tiny_images()
     units, predictions = model.units(images), model.predict(images)
     for masking in ("soft", "hard", "learned", "replace"):
-        signal = Mask.configured(masking=masking)
+        signal = MaskSignal.configured(masking=masking)
         shape = Probe.build(model, units, 1, {"seed": 0, "layers": [-1], "width": 8})
         samples = signal.prepare(SignalTask(model, images), shape)
         train = samples.of_epoch(0)
@@ -245,7 +245,7 @@ def test_patches_of_images_are_masked_too() -> None:
 def test_models_of_spans_and_of_words_are_refused() -> None:
     model = compose(*tiny_model("bert", auto_class="AutoModelForTokenClassification"))
     with pytest.raises(CapabilityError, match="class or a number that is predicted of the whole input"):
-        Mask().prepare(SignalTask(model, EXAMPLES), scorer(model))
+        MaskSignal().prepare(SignalTask(model, EXAMPLES), scorer(model))
 
 
 @pytest.mark.parametrize(
@@ -261,4 +261,4 @@ def test_models_of_spans_and_of_words_are_refused() -> None:
 )
 def test_wrong_settings_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
-        Mask.configured(**settings)
+        MaskSignal.configured(**settings)

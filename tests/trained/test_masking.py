@@ -2,14 +2,19 @@
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
+import torch
 
 from didact.attribution.occlusion import Occlusion
+from didact.data.corpus import generate
+from didact.data.planted import shapes, translations
 from didact.errors import CapabilityError, ParameterError
+from didact.models.encoders import embedded_path
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
 from didact.protocols import Model
@@ -19,10 +24,11 @@ from didact.trained.fit_types import FitConfig
 from didact.trained.held_out_masks import HeldOutMasks, held_out_masks
 from didact.trained.judging import Judge
 from didact.trained.masking import MaskTraining, learn_masks
-from didact.trained.presets.base import TrainingInput
-from didact.types import Explanation, Floats
+from didact.trained.presets.base import PRESETS, TrainingInput
+from didact.types import Example, Explanation, Floats, Target
 
 EPOCHS = 6
+PROMPT = embedded_path("reviews") / "prompt.toml"
 RECIPE = MaskTraining(
     method="aml",
     shape="probe",
@@ -38,9 +44,9 @@ def model() -> NetworkModel:
     return load_model("default", device="cpu")
 
 
-def given(**further: object) -> TrainingInput:
+def given(count: int = 100, **further: object) -> TrainingInput:
     examples, _ = case_texts("black_box")
-    return TrainingInput(model=model(), examples=examples, **further)  # type: ignore[arg-type]
+    return TrainingInput(model=model(), examples=examples[:count], **further)  # type: ignore[arg-type]
 
 
 @functools.cache
@@ -89,7 +95,7 @@ def test_nothing_is_learned_where_nothing_is_trained() -> None:
 
 def test_without_held_out_texts_it_says_that_nothing_is_known(tmp_path: Path) -> None:
     brief = dataclasses.replace(RECIPE, training=FitConfig(epochs=1, device="cpu"))
-    explainer = learn_masks(given(held_out=0.0), brief)
+    explainer = learn_masks(given(20, held_out=0.0), brief)
     assert explainer.verdict.startswith("No held-out texts")
     explainer.save_pretrained(tmp_path)
     assert LearnedExplainer.from_pretrained(tmp_path, device="cpu").verdict == explainer.verdict
@@ -112,7 +118,7 @@ def test_the_best_epoch_by_the_judge_is_kept_in_its_direction(lower: bool) -> No
 
     judge = Judge("evenness", lower, grade)
     brief = dataclasses.replace(RECIPE, training=dataclasses.replace(RECIPE.training, epochs=3))
-    explainer = learn_masks(given(judge=judge), brief)
+    explainer = learn_masks(given(40, judge=judge), brief)
     best = min(seen) if lower else max(seen)
     assert seen.index(best) == 0  # the first epoch is the most even
     assert explainer.about.scores["evenness on validation texts, by which the epoch was chosen"] == best
@@ -120,20 +126,56 @@ def test_the_best_epoch_by_the_judge_is_kept_in_its_direction(lower: bool) -> No
 
 def test_a_judge_that_is_defined_nowhere_is_named() -> None:
     judge = Judge("evenness", True, lambda _, explanations: np.full(len(explanations), np.nan))
-    with pytest.raises(ParameterError, match="evenness is defined on none of the 15 validation texts"):
-        learn_masks(given(judge=judge), RECIPE)
+    with pytest.raises(ParameterError, match="evenness is defined on none of the 3 validation texts"):
+        learn_masks(given(20, judge=judge), RECIPE)
     with pytest.raises(ParameterError, match="evenness on validation texts, and there are none"):
         learn_masks(given(judge=judge, validation=0.0), RECIPE)
     short = Judge("evenness", True, lambda _, explanations: np.zeros(1))
-    with pytest.raises(ParameterError, match=r"a value per explanation, 15 in all; got an array of shape \(1,\)"):
-        learn_masks(given(judge=short), RECIPE)
+    with pytest.raises(ParameterError, match=r"a value per explanation, 3 in all; got an array of shape \(1,\)"):
+        learn_masks(given(20, judge=short), RECIPE)
+
+
+KINDS: dict[str, tuple[Callable[[], Model], Callable[..., list[Example]], dict[str, object]]] = {
+    "patches": (lambda: load_model("default:shapes", device="cpu"), shapes, {}),
+    "regression_of_pairs": (lambda: load_model("default:quality", device="cpu"), translations, {}),
+    "prompt": (lambda: load_model("default:reviews", prompt=PROMPT, device="cpu"), generate, {"backbone": "default"}),
+}
+"""A model, its examples, and settings: a decoder is explained by another network, which reads only the slot."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_input_and_answer_is_learned(kind: str) -> None:
+    load, made, settings = KINDS[kind]
+    model, examples = load(), made(16, seed=3)
+    preset = PRESETS.get("aml").configured(epochs=2, learning_rate=1e-3, fit={"device": "cpu"}, **settings)
+    explainer = preset.train(TrainingInput(model=model, examples=examples, validation=0.2, held_out=0.2))
+    assert explainer.about.masks is not None
+    assert 0 <= explainer.about.scores["kept by the marked units"] <= 1
+    for explanation in explainer.explain(model, made(3, seed=4)):
+        assert len(explanation.scores) == len(explanation.units) > 1
+        assert len(set(explanation.scores)) > 1
+        assert 0 <= explanation.array.min() <= explanation.array.max() <= 1
+
+
+def test_only_the_slot_of_a_prompt_is_masked() -> None:
+    """With all units taken away, what is left is the prompt, and the model still reads it."""
+    load, made, _ = KINDS["prompt"]
+    model = cast("NetworkModel", load())
+    units = model.units(made(2, seed=3))
+    soft = model.soft_outputs(units, [torch.zeros(1, len(own)) for own in units], "zero")
+    (vectors, _), codes = model.embed(units), model.reader.encode([own.example for own in units])
+    slot = {position for positions in units[0].positions for position in positions}
+    assert 0 < len(slot) < len(codes[0])  # the template's tokens are no units
+    blank = torch.where(torch.tensor([[p in slot] for p in range(len(vectors))]), 0.0, vectors)
+    target = Target(0, model.labels[0], "log_probability")
+    torch.testing.assert_close(soft[0][:, 0], model.values_at(units[0], target, blank[None]), rtol=1e-4, atol=1e-4)
 
 
 def test_a_killed_training_is_not_begun_anew(tmp_path: Path) -> None:
     brief = dataclasses.replace(RECIPE, training=FitConfig(epochs=2, learning_rate=1e-2, device="cpu"))
-    first = learn_masks(given(folder=tmp_path), brief)
+    first = learn_masks(given(20, folder=tmp_path), brief)
     written = (tmp_path / "fit" / "run-0.safetensors").stat().st_mtime_ns
-    again = learn_masks(given(folder=tmp_path), brief)
+    again = learn_masks(given(20, folder=tmp_path), brief)
     assert (tmp_path / "fit" / "run-0.safetensors").stat().st_mtime_ns == written
     assert again.parameters == first.parameters
 

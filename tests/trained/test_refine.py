@@ -13,10 +13,12 @@ import torch
 from torch import Tensor
 
 from didact.api import estimates
-from didact.errors import CapabilityError, ParameterError, TargetError
+from didact.errors import CapabilityError, ModelError, ParameterError, TargetError
 from didact.meter import metered
 from didact.models.load import load_model
+from didact.progress import listening
 from didact.protocols import Model
+from didact.testing.conformance import CHECKS, applicable, make_case, sample
 from didact.testing.tiny import TEXTS, keyword_predict, tiny_model
 from didact.trained import _refine_memory
 from didact.trained._refine_copies import RowCopies
@@ -31,7 +33,7 @@ from didact.trained.shapes.base import SHAPES, Shape, ShapeBatch
 from didact.trained.shapes.probe import Probe
 from didact.trained.signals.base import Signal, SignalTask
 from didact.trained.signals.labelling import Labelling
-from didact.trained.signals.mask import Mask
+from didact.trained.signals.mask import MaskSignal
 from didact.trained.signals.regression import Regression
 from didact.types import Example, Explanation, Floats
 
@@ -43,12 +45,12 @@ def model() -> Model:
     return load_model(tiny_model("bert"), device="cpu")
 
 
-OBJECTIVE = Objective(Mask().loss, Mask().scores)
+OBJECTIVE = Objective(MaskSignal().loss, MaskSignal().scores)
 
 
 def learned(model: Model, shape: str = "probe", signal: Signal | None = None, **settings: object) -> LearnedExplainer:
     """An explainer with random weights: refinement starts from whatever there is."""
-    signal = signal or Mask()
+    signal = signal or MaskSignal()
     own = {"seed": 0, "width": 16, **({"min_count": 1} if shape == "scorer" else {}), **settings}
     units = model.units([Example(text) for text in TEXTS])
     built = SHAPES.get(shape).build(model, units, signal.outputs, own)
@@ -104,7 +106,7 @@ def test_every_map_is_that_of_a_network_trained_on_the_text_alone(model: Model, 
 
 
 def batch_of_texts(explainer: LearnedExplainer, model: Model, texts: Sequence[str]) -> TrainingBatch:
-    samples = Mask().prepare(SignalTask(model, [Example(text) for text in texts]), explainer.shape)
+    samples = MaskSignal().prepare(SignalTask(model, [Example(text) for text in texts]), explainer.shape)
     return batch_of(explainer.shape, samples.of_epoch(0), np.arange(len(texts)), torch.device("cpu"), samples.shared)
 
 
@@ -116,13 +118,13 @@ def trained_alone(shape: Shape, batch: TrainingBatch, config: RefineConfig) -> T
     optimizer = torch.optim.AdamW(weights, lr=config.learning_rate, weight_decay=config.weight_decay)
     steps = config.steps or 0
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / steps)
-    maps = [Mask().scores(own(batch.inputs)).detach()[0]]
+    maps = [MaskSignal().scores(own(batch.inputs)).detach()[0]]
     for _ in range(steps):
         optimizer.zero_grad()
-        Mask().loss(own(batch.inputs), batch).sum().backward()
+        MaskSignal().loss(own(batch.inputs), batch).sum().backward()
         optimizer.step()
         schedule.step()
-        maps.append(Mask().scores(own(batch.inputs)).detach()[0])
+        maps.append(MaskSignal().scores(own(batch.inputs)).detach()[0])
     return torch.stack(maps)
 
 
@@ -262,7 +264,7 @@ def test_a_network_that_cannot_be_computed_together_is_computed_row_by_row(model
 
 
 def test_a_text_that_diverges_keeps_its_unrefined_map_and_disturbs_no_other(model: Model) -> None:
-    class Breaking(Mask):
+    class Breaking(MaskSignal):
         def loss(self, outputs: Tensor, batch: TrainingBatch) -> Tensor:
             broken = torch.tensor([row["units"].example.text == TEXTS[1] for row in batch.extra])  # type: ignore[attr-defined]
             return super().loss(outputs, batch) * torch.where(broken, torch.nan, 1.0)
@@ -270,7 +272,7 @@ def test_a_text_that_diverges_keeps_its_unrefined_map_and_disturbs_no_other(mode
     explainer = learned(model)
     config = RefineConfig(steps=2, learning_rate=0.02)
     made = RefinedExplainer(explainer, config, signal=Breaking()).explain(model, TEXTS)
-    sound = RefinedExplainer(explainer, config, signal=Mask()).explain(model, TEXTS)
+    sound = RefinedExplainer(explainer, config, signal=MaskSignal()).explain(model, TEXTS)
     assert made[1].scores == explainer.explain(model, TEXTS)[1].scores
     for number in (0, 2, 3):
         np.testing.assert_allclose(made[number].array, sound[number].array, atol=1e-6)
@@ -338,8 +340,69 @@ def compared_with_texts_alone(model: Model, texts: Sequence[str], **settings: An
     """Refine by an encoder that is a copy of the model, and compare with texts alone."""
     units = model.units([Example(text) for text in TEXTS])
     shape = SHAPES.get("encoder").build(model, units, 1, {"backbone": "explained", "seed": 0})
-    explainer = LearnedExplainer(shape, Mask(), ExplainerMetadata.of(model, method="aml"))
+    explainer = LearnedExplainer(shape, MaskSignal(), ExplainerMetadata.of(model, method="aml"))
     together, alone = (RefinedExplainer(explainer, RefineConfig(rows=rows, **settings)) for rows in (32, 1))
     for first, second in zip(together.explain(model, texts), alone.explain(model, texts), strict=True):
         np.testing.assert_allclose(first.array, second.array, atol=1e-4)
     return together._copies
+
+
+# It explains what is predicted, and refuses the other labels that this check gives.
+CONFORMANCE = [
+    (case, check)
+    for case in ("bert", "vit", "prompt")
+    for check in applicable(RefinedExplainer.card, case)
+    if check != "target_by_name_and_index"
+]
+
+
+@pytest.mark.parametrize(("case", "check"), CONFORMANCE)
+def test_it_conforms(case: str, check: str) -> None:
+    target = make_case(case)
+    shape = Probe.build(target, target.units(sample(target)), 1, {"width": 8, "seed": 0})
+    about = ExplainerMetadata.of(target, method="aml", level=target.levels[0])
+    explainer = LearnedExplainer(shape, MaskSignal(), about, force=check == "regression")
+    CHECKS[check](RefinedExplainer(explainer, RefineConfig(steps=2, learning_rate=0.02)), target)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_fewer_texts_together_where_memory_runs_out(model: Model, wrapped: bool) -> None:
+    class Large(MaskSignal):
+        def loss(self, outputs: Tensor, batch: TrainingBatch) -> Tensor:
+            if len(outputs) > 2:
+                problem = torch.OutOfMemoryError("planted")
+                if wrapped:
+                    raise ModelError("out of memory on a single row of 9 tokens") from problem
+                raise problem
+            return super().loss(outputs, batch)
+
+    explainer, config = learned(model), RefineConfig(steps=2, learning_rate=0.02)
+    same = (text.replace("wonderful", word) for text in TEXTS[:1] for word in ("dull", "warm", "good", "old"))
+    texts = [TEXTS[0], *same]
+    made = RefinedExplainer(explainer, config, signal=Large()).explain(model, texts)
+    for one, plain in zip(made, RefinedExplainer(explainer, config).explain(model, texts), strict=True):
+        np.testing.assert_allclose(one.array, plain.array, atol=1e-4)
+
+
+def test_progress_is_reported(model: Model) -> None:
+    class Recorder:
+        def __init__(self) -> None:
+            self.works: list[str] = []
+            self.done: dict[str, int] = {}
+
+        def start(self, what: str, total: int) -> None:
+            self.works.append(what)
+
+        def advance(self, steps: int) -> None:
+            self.done[self.works[-1]] = self.done.get(self.works[-1], 0) + steps
+
+        def stop(self) -> None:
+            self.works.pop()
+
+    recorder = Recorder()
+    explainer = RefinedExplainer(learned(model), RefineConfig(steps=3, rows=1))
+    with listening(recorder):
+        explainer.explain(model, TEXTS[:2])
+    assert recorder.done["refining"] == 2
+    assert recorder.done["updating"] == 2 * 100
+    assert not recorder.works

@@ -71,8 +71,8 @@ def run(options: argparse.Namespace) -> None:
 
 def _learned(examples: list[Example], model: Model, options: argparse.Namespace) -> list[Explanation]:
     """Distil occlusion into a small network on other reviews, keep it, and explain with it."""
-    from didact.api import train
     from didact.data.corpus import generate
+    from didact.experimenting import train
 
     printing.line(f"Training a network on occlusion's scores of {options.learn} other reviews; about half a minute.")
     others = generate(options.learn, seed=options.seed + 1)

@@ -195,7 +195,7 @@ def carry_out(recipe: TomlRecipe, options: argparse.Namespace) -> None:
     """
     import time
 
-    from didact.experiments.engine.kinds import ReportOptions
+    from didact.experiments.engine.kinds import RECIPES, ReportOptions
     from didact.experiments.engine.run import run_recipe
     from didact.experiments.engine.steps import RunOptions
     from didact.progress import listening
@@ -211,6 +211,10 @@ def carry_out(recipe: TomlRecipe, options: argparse.Namespace) -> None:
     permitted = {"overwrite": options.overwrite, "trust_remote_code": options.trust_remote_code}
     place = (folder, options.store, options.device)
     chosen = RunOptions(*place, options.workers, deadline, options.command, **permitted)
+    if getattr(options, "dry_run", False):
+        kind = RECIPES.get(recipe.kind)()
+        printing.document(printing.estimates_table(kind.estimates(recipe.on_device(options.device), chosen)))
+        return
     with listening(ProgressBar()):
         result = run_recipe(recipe, chosen)
     if not result.complete:

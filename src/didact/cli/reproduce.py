@@ -19,12 +19,14 @@ EXAMPLES = """examples:
   didact reproduce l2e --neutral $DIDACT_SHARED/weights/minilm-base --out runs/neutral
   didact reproduce simulability --table 5 --results runs/simulability
   didact reproduce simulability --recipe recipes/simulability/movies.toml --out runs/simulability
+  didact reproduce aml --table 1
+  didact reproduce aml --recipe recipes/aml/sst2.toml --out runs/aml --workers 8
 
-l2e: tables 1, 2, 3, 4, 5, 7, 8, 9 and figures 3 to 6. simulability: tables 1 and 3 to 11. All of them unless one is
-chosen. A recipe that was stopped goes on where it was when the same command is given again.
+l2e: tables 1, 2, 3, 4, 5, 7, 8, 9 and figures 3 to 6. simulability: tables 1 and 3 to 11. aml: tables 1 to 5. All of
+them unless one is chosen. A recipe that was stopped goes on where it was when the same command is given again.
 """
 
-_KINDS = {"l2e": "distillation", "simulability": "simulability"}
+_KINDS = {"l2e": "distillation", "simulability": "simulability", "aml": "masking"}
 """Paper -> the kind of recipes that measure its tables."""
 
 
@@ -32,8 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own options."""
     parser.add_argument(
         "paper",
-        choices=("l2e", "simulability"),
-        help="l2e: Situ et al. 2021, Learning to Explain; simulability: Pruthi et al. 2022, Evaluating Explanations",
+        choices=tuple(_KINDS),
+        help="l2e: Situ et al. 2021, Learning to Explain; simulability: Pruthi et al. 2022, Evaluating Explanations; "
+        "aml: Barkan et al. 2024, Attributive Masking Learning",
     )
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument("--table", type=int, metavar="N", help="only this table")
@@ -50,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="DIR", help="where --recipe and --neutral write (no default)")
     parser.add_argument("--device", help="cpu, cuda, ... (default: the GPU when there is one)")
     shared.add_execution(parser)
+    shared.add_dry_run(parser)
     shared.add_store(parser)
     shared.add_remote_code(parser)
 
@@ -58,8 +62,8 @@ def run(options: argparse.Namespace) -> None:
     """Print the tables, or measure."""
     if (options.recipe or options.neutral) and options.out is None:
         raise ParameterError("--recipe and --neutral write into a folder; name one with --out")
-    if options.paper == "simulability" and (options.neutral or options.figure is not None):
-        raise ParameterError("--neutral and --figure belong to l2e; simulability has tables")
+    if options.paper != "l2e" and (options.neutral or options.figure is not None):
+        raise ParameterError(f"--neutral and --figure belong to l2e; {options.paper} has tables")
     if options.recipe:
         _measure(options)
     elif options.neutral:
@@ -79,6 +83,8 @@ def _measure(options: argparse.Namespace) -> None:
     folder = options.out
     options.out = folder / recipe.name
     shared.carry_out(recipe, options)
+    if options.dry_run:
+        return
     for number in recipe.to_dict()["tables"]:
         printing.line(_printed(options.paper, folder, table=number))
 
@@ -92,6 +98,11 @@ def _printed(paper: str, folder: Path | None, *, table: int | None = None, figur
         if figure is not None:
             return l2e.figure(figure, measured)
         return l2e.everything(measured) if table is None else l2e.table(table, measured)
+    if paper == "aml":
+        from didact.experiments.papers import aml
+
+        masked = aml.read(folder)
+        return aml.everything(masked) if table is None else aml.table(table, masked)
     from didact.experiments.papers import simulability
 
     runs = simulability.read(folder)

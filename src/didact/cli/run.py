@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="an entry of the recipe, or TABLE.ENTRY, instead of the file's; may be repeated",
     )
     shared.add_execution(parser)
+    shared.add_dry_run(parser)
     shared.add_limits(parser)
     shared.add_store(parser)
     shared.add_remote_code(parser)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Literal, cast, get_args, get_origin
@@ -17,6 +18,7 @@ from didact.errors import InputError, ParameterError
 if TYPE_CHECKING:
     from didact.protocols import Explainer, Model
     from didact.trained.explainer import LearnedExplainer
+    from didact.trained.judging import Judge
     from didact.trained.presets.base import PresetCard, PresetSetting
     from didact.types import Example, Explanation
 
@@ -25,6 +27,7 @@ HELP = "Train an explainer: a network that explains in one pass."
 EXAMPLES = """examples:
   didact train l2e
   didact train l2e --help
+  didact train aml --metric comprehensiveness --trials 30 --out runs/aml
 """
 RESUME = "A run that was killed goes on where it stopped when the same command is given again."
 
@@ -62,6 +65,8 @@ def _add_preset(parser: argparse.ArgumentParser, card: PresetCard, settings: Seq
     group.add_argument("--limit", type=int, default=600, metavar="N", help="at most so many texts (default: 600)")
     if card.learns is not None:
         _add_reference(parser, card.learns[0])
+    if card.tunable:
+        _add_metric(parser, card)
     group = parser.add_argument_group(f"settings of {card.name}")
     for setting in settings:
         _add_setting(group, setting)
@@ -84,6 +89,28 @@ def _add_reference(parser: argparse.ArgumentParser, default: str) -> None:
     group.add_argument("--labels", type=Path, metavar="FILE", help="read scores (.parquet, .jsonl) instead of --data")
     group.add_argument("--force", action="store_true", help="accept labels that explain another model")
     shared.add_method(parser)
+
+
+def _add_metric(parser: argparse.ArgumentParser, card: PresetCard) -> None:
+    group = parser.add_argument_group("metric")
+    group.add_argument(
+        "--metric",
+        metavar="NAME",
+        help="keep the epoch that is best by this metric on validation texts: a registered one ('didact list "
+        "metrics'), or suff, lo, comp, aopc_suff, aopc_comp as in AML (default: the loss)",
+    )
+    group.add_argument(
+        "--metric-set", metavar="NAME=VALUE", action="append", default=[], help="a setting of it; may be repeated"
+    )
+    group.add_argument(
+        "--trials",
+        type=int,
+        default=0,
+        metavar="N",
+        help=f"search {', '.join(card.tunable)} by the metric, in so many trials (30 as published; default: 0, none)",
+    )
+    group.add_argument("--workers", type=int, default=1, metavar="N", help="trials at a time (default: 1)")
+    shared.add_dry_run(parser)
 
 
 def _add_setting(group: argparse._ArgumentGroup, setting: PresetSetting) -> None:
@@ -126,10 +153,16 @@ def run(options: argparse.Namespace) -> None:
     settings = _settings(options, settings_of(PRESETS.get(card.name)))
     disk.check_writable(options.out / "config.json")
     reference = None if card.learns is None else _reference(options, card)
+    judge = _judge(options)
     model = shared.load(options)
     with listening(ProgressBar()), warnings.catch_warnings():
         warnings.simplefilter("ignore", FidelityWarning)  # the verdict below says it
         examples, name = _examples(options, model)
+        if getattr(options, "dry_run", False):
+            printing.document(_estimated(options, model, examples, settings, judge))
+            return
+        if judge is not None and options.trials:
+            settings |= _searched(options, examples, settings, judge)
         explainer = train(
             card.name,
             model,
@@ -138,6 +171,7 @@ def run(options: argparse.Namespace) -> None:
             folder=options.out,
             parts=Parts(options.store) if options.store is not None else None,
             data=name,
+            judge=judge,
             **settings,  # type: ignore[arg-type] # checked by the preset
         )
     explainer.save_pretrained(options.out)
@@ -153,6 +187,65 @@ def _settings(options: argparse.Namespace, settings: Sequence[PresetSetting]) ->
         for name, value in given.items()
         if value is not None
     }
+
+
+def _judge(options: argparse.Namespace) -> Judge | None:
+    """What grades explanations while they are trained; None where no metric is named."""
+    if getattr(options, "metric", None) is None:
+        if getattr(options, "trials", 0) or getattr(options, "metric_set", ()):
+            raise ParameterError("--trials and --metric-set go with --metric NAME, by which weights are searched")
+        return None
+    if options.trials < 0 or options.workers < 1:
+        raise ParameterError(
+            f"--trials must not be negative and --workers be at least 1, got {options.trials} and {options.workers}"
+        )
+    from didact.experiments.masking.judges import judge
+
+    return judge(options.metric, **shared.parse_settings(options.metric_set))
+
+
+def _searched(
+    options: argparse.Namespace,
+    examples: Sequence[Example] | Sequence[Explanation],
+    settings: Mapping[str, object],
+    judge: Judge,
+) -> Mapping[str, object]:
+    """The weights that are best by the metric; trials are stored beside the explainer."""
+    from didact.experiments.masking.tuning import TuningConfig, TuningTask, tune
+
+    names = ("model", "inputs", "device", "max_length", "truncate", "trust_remote_code", "prompt")
+    loading = argparse.Namespace(**{name: getattr(options, name) for name in names})  # for other processes
+    task = TuningTask.of(options.preset, settings, partial(shared.load, loading), judge, examples)
+    config = TuningConfig(trials=options.trials, workers=options.workers)
+    result = tune(task, config, options.out / "search")
+    for trial in result.failed:
+        printing.message(f"didact: trial {trial.number} failed: {trial.failure}")
+    chosen = ", ".join(f"{name} {value:.3f}" for name, value in result.best.settings.items())
+    printing.line(
+        f"{judge.name} {result.best.value:.3f} in trial {result.best.number} of {len(result.trials)}: {chosen}"
+    )
+    return result.best.settings
+
+
+def _estimated(
+    options: argparse.Namespace,
+    model: Model,
+    examples: Sequence[Example] | Sequence[Explanation],
+    settings: Mapping[str, object],
+    judge: Judge | None,
+) -> str:
+    """What search and training would take."""
+    from didact.experiments.masking.cost import TrainingTexts
+    from didact.experiments.masking.tuning import TuningConfig, split_as_trained
+    from didact.trained.presets.base import PRESETS
+
+    split = split_as_trained(options.preset, settings, examples)
+    preset = PRESETS.get(options.preset).configured(**settings)
+    texts = TrainingTexts.of(model, split.train, split.validation, getattr(preset, "level", None))
+    rows = [texts.training(getattr(preset, "epochs", 1), judge)]
+    if judge is not None and options.trials:
+        rows.insert(0, texts.search(TuningConfig(trials=options.trials), judge))
+    return printing.estimates_table(rows)
 
 
 def _reference(options: argparse.Namespace, card: PresetCard) -> list[Explainer] | None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +26,38 @@ MASK = ".mask.png"
 ImageRow = tuple[str, Mapping[str, object]]
 """Where a row stands, and its columns."""
 Splits = Mapping[str, Callable[[], Iterable[ImageRow]]]
+
+
+@dataclass(frozen=True)
+class PackedFile:
+    """A file in a zip archive, which is read when it is needed.
+
+    Attributes:
+        archive: the open archive.
+        name: in the archive.
+    """
+
+    archive: zipfile.ZipFile
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+    def read(self) -> bytes:
+        """What it holds."""
+        try:
+            return self.archive.read(self.name)
+        except (OSError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as problem:
+            raise FormatError(f"{self.name} of {self.archive.filename} cannot be read: {problem}") from None
+
+
+class Trimap(PackedFile):
+    """A packed mask in which 1 is the object, 2 the background, 3 its boundary or not classified."""
+
+    def mask(self) -> Mask:
+        """The object's pixels."""
+        codes = read_codes(self.read())
+        return Mask.of(codes == 1, codes == 3)
 
 
 def image_files(folder: Path) -> list[Path]:
@@ -50,6 +84,8 @@ def read_image(value: object, folder: Path | None) -> Image:
     if isinstance(value, Mapping):
         value = value.get("bytes") or value.get("path")
     try:
+        if isinstance(value, PackedFile):
+            value = value.read()
         if isinstance(value, str):
             return Image.of(value if folder is None else folder / value)
         return Image.of(np.asarray(value) if isinstance(value, (list, tuple)) else value)  # type: ignore[arg-type]
@@ -58,10 +94,12 @@ def read_image(value: object, folder: Path | None) -> Image:
 
 
 def read_mask(value: object, example: Example, folder: Path | None) -> Mask:
-    """The marked pixels: a ``Mask``, an array, or a file whose pixels are 0 where nothing is marked."""
+    """The marked pixels: a ``Mask``, an array, a ``Trimap``, or a file whose pixels are 0 where nothing is marked."""
     if isinstance(value, str):
         value = Path(value) if folder is None else folder / value
     try:
+        if isinstance(value, Trimap):
+            value = value.mask()
         if isinstance(value, (Path, bytes)):
             value = read_codes(value)
         mask = value if isinstance(value, Mask) else Mask.of(np.asarray(value) > 0)
@@ -136,25 +174,19 @@ _SPECIES = {"1": "cat", "2": "dog"}
 def _pet_rows(folder: Path, archive: Path) -> Iterator[ImageRow]:
     try:
         listed = csv.DictReader(io.StringIO((folder / "labels.csv").read_text("utf-8")))
-        with zipfile.ZipFile(archive) as files:
-            for row in listed:
-                if row["split"] == archive.stem:
-                    name = row["name"]
-                    yield (
-                        f"{archive}, {name}",
-                        {
-                            "image": files.read(f"images/{name}.webp"),
-                            "mask": _trimap(files.read(f"trimaps/{name}.png")),
-                            "species": _SPECIES[row["species"]],
-                            "breed": row["breed"],
-                            "id": name,
-                        },
-                    )
+        files = zipfile.ZipFile(archive)  # open until the last of its files is read
+        for row in listed:
+            if row["split"] == archive.stem:
+                name = row["name"]
+                yield (
+                    f"{archive}, {name}",
+                    {
+                        "image": PackedFile(files, f"images/{name}.webp"),
+                        "mask": Trimap(files, f"trimaps/{name}.png"),
+                        "species": _SPECIES[row["species"]],
+                        "breed": row["breed"],
+                        "id": name,
+                    },
+                )
     except (OSError, KeyError, zipfile.BadZipFile) as problem:
         raise InputError(f"{archive} or its labels.csv cannot be read: {problem}") from None
-
-
-def _trimap(file: bytes) -> Mask:
-    """1 is the pet, 2 the background, 3 its boundary or not classified."""
-    codes = read_codes(file)
-    return Mask.of(codes == 1, codes == 3)

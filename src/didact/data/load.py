@@ -12,7 +12,7 @@ from didact.data.dataset import Dataset
 from didact.data.files import FORMATS, format_of, is_there, label_names, read_rows, split_files, stem_of
 from didact.data.images import ENDINGS, ImageRow, Splits, folder_splits
 from didact.data.presets import PRESETS, Preset
-from didact.data.rows import USUAL, Fields, Row, RowReader
+from didact.data.rows import USUAL, Draft, Fields, Row, RowReader
 from didact.data.sampling import Slice, check_limit, sample
 from didact.errors import InputError, ParameterError, UnknownNameError
 from didact.registry import close_names
@@ -52,7 +52,8 @@ def load_data(
             dictionaries or examples.
         split: its name, or several joined by "+"; the only one, else "test", else "validation" unless given.
         limit: at most so many, sampled in the proportion of the labels. Seed and texts alone decide which and in
-            which order, not the order of the file; a smaller limit gives the beginning of a larger one's.
+            which order, not the order of the file; a smaller limit gives the beginning of a larger one's. Images in
+            files are chosen by their names, so that no others are read.
         seed: of the sampling; for "corpus" of the generation.
         fields: field of an example ("text", "text_pair", "label", "rationale", "annotators", "tags", "tags_pair",
             "tokens", "id", "image", "mask") -> column, where it is not one of the usual names; None leaves a field out.
@@ -68,15 +69,14 @@ def load_data(
     if isinstance(source, str) and source == CORPUS:
         return _generated(split, limit, seed)
     opened = _open(source)
-    reader_fields = dict(fields or {})
     name = _chosen(opened, split)
-    examples: list[Example] = []
+    drafts: list[Draft] = []
     labels: tuple[str, ...] = ()
     for part in name.split("+"):
-        more, names = _read(opened, part, reader_fields)
-        examples += more
+        more, names = _drafts(opened, part, dict(fields or {}))
+        drafts += more
         labels = labels or names
-    return Dataset(opened.name, name, tuple(sample(examples, limit, seed)), labels or _named(examples))
+    return Dataset(opened.name, name, _chosen_of(drafts, limit, seed), labels or _named(drafts))
 
 
 def load_rows(source: object, split: str | None = None) -> Rows:
@@ -259,18 +259,25 @@ def _listed(items: Sequence[object]) -> Iterable[Row]:
             raise InputError(f"{where}: {problem}; give texts, pairs of texts, dictionaries or examples") from None
 
 
-def _read(source: Source, split: str, fields: Fields) -> tuple[list[Example], tuple[str, ...]]:
+def _drafts(source: Source, split: str, fields: Fields) -> tuple[list[Draft], tuple[str, ...]]:
     if split in source.parts:
         part = source.parts[split]
-        pieces = [_read(source, name, fields) for name in part.of.split("+")]
-        whole = [example for examples, _ in pieces for example in examples]
-        return part.cut(whole, source.name), pieces[0][1]
+        pieces = [_drafts(source, name, fields) for name in part.of.split("+")]
+        whole = [draft.read() for drafts, _ in pieces for draft in drafts]
+        return [Draft(example) for example in part.cut(whole, source.name)], pieces[0][1]
     table = source.splits[split]()
     preset = source.preset
     labels = preset.labels if preset else _label_names(table, fields)
     reader = RowReader(fields, labels, preset.fields if preset else None, table.folder)
     where = source.name if len(source.splits) == 1 else f"{source.name} ({split})"
-    return reader.read(table.rows, where), labels
+    return reader.drafts(table.rows, where), labels
+
+
+def _chosen_of(drafts: Sequence[Draft], limit: int | None, seed: int) -> tuple[Example, ...]:
+    """A sample, for which no other image is read."""
+    by_example = {id(draft.example): draft for draft in drafts}
+    chosen = sample([draft.example for draft in drafts], limit, seed)
+    return tuple(by_example[id(example)].read() for example in chosen)
 
 
 def _label_names(table: SplitTable, fields: Fields) -> tuple[str, ...]:
@@ -305,8 +312,8 @@ def _plain_split(split: str) -> str:
     return head + line + _ALIASES.get(last, last)
 
 
-def _named(examples: Sequence[Example]) -> tuple[str, ...]:
-    labels = {example.label for example in examples} - {None}
+def _named(drafts: Sequence[Draft]) -> tuple[str, ...]:
+    labels = {draft.example.label for draft in drafts} - {None}
     names = sorted(label for label in labels if isinstance(label, str))
     return tuple(names) if len(names) == len(labels) else ()
 

@@ -6,11 +6,11 @@ import contextlib
 import dataclasses
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from didact.data.images import read_boxes, read_image, read_mask
+from didact.data.images import PackedFile, read_boxes, read_image, read_mask
 from didact.data.quality import Masks, read_tags, tagged_spans
 from didact.data.rationales import majority, read_annotators, read_rationale
 from didact.errors import FormatError, InputError, ParameterError
@@ -62,6 +62,23 @@ USUAL: Mapping[str, tuple[str, ...]] = {
 """Columns that are tried where none is given, in this order."""
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An example, perhaps before its image is read.
+
+    Attributes:
+        example: what a sample is drawn by: the example itself, or with the name of its file in place of an image.
+        unread: reads the example where that is still to be done.
+    """
+
+    example: Example
+    unread: Callable[[], Example] | None = None
+
+    def read(self) -> Example:
+        """The whole example."""
+        return self.example if self.unread is None else self.unread()
+
+
 @dataclass
 class RowReader:
     """Reads rows as examples.
@@ -86,17 +103,34 @@ class RowReader:
 
     def read(self, rows: Iterable[Row], source: str) -> list[Example]:
         """The examples of all rows; ``source`` names them in messages."""
-        examples = [row if isinstance(row, Example) else self._example(row, where) for where, row in rows]
-        if not examples:
+        return [draft.read() for draft in self.drafts(rows, source)]
+
+    def drafts(self, rows: Iterable[Row], source: str) -> list[Draft]:
+        """The same before images in files are read, to choose among them."""
+        drafts = [self._draft(row, where) for where, row in rows]
+        if not drafts:
             raise FormatError(f"{source} holds no example: it is empty")
         self._refuse_unused(source)
-        return examples
+        return drafts
 
-    def _example(self, row: Mapping[str, object], where: str) -> Example:
+    def _draft(self, row: Mapping[str, object] | Example, where: str) -> Draft:
+        if isinstance(row, Example):
+            return Draft(row)
+        columns = self._columns_of(row, where)
+        image = _value(row, columns, "image")
+        if not isinstance(image, (str, Path, PackedFile)):
+            return Draft(self._example(row, where))
+        name = _identity(row, columns, where) or str(image)
+        return Draft(Example(name, label=self._label(row, columns, where)), lambda: self._example(row, where))
+
+    def _columns_of(self, row: Mapping[str, object], where: str) -> dict[str, str]:
         key = tuple(row)
         if key not in self._columns:
             self._columns[key] = self._choose(key, where)
-        columns = self._columns[key]
+        return self._columns[key]
+
+    def _example(self, row: Mapping[str, object], where: str) -> Example:
+        columns = self._columns_of(row, where)
         if _value(row, columns, "image") is not None:
             return self._pictured(row, columns, where)
         text = _text(row, columns, "text", where)

@@ -12,7 +12,7 @@ import torch
 
 from didact.errors import DidactError, ModelError, UnknownNameError
 from didact.models.eval_mode import quiet
-from didact.models.vocabulary import check_vocabulary
+from didact.models.tokens.vocabulary import check_vocabulary
 from didact.registry import unknown
 
 if TYPE_CHECKING:

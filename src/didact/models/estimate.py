@@ -10,11 +10,11 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from didact.meter import metered
-from didact.models.blackbox import BlackBox
+from didact.models.functions.blackbox import BlackBox
 from didact.models.network import NetworkModel
 from didact.models.outputs import resolve_target
 from didact.protocols import Explainer, Model
-from didact.types import Estimate, Units
+from didact.types import Cost, Estimate, Units
 
 BACKWARD = 2.0
 """A backward pass takes about two forward passes: one for the inputs, one for the weights."""
@@ -116,23 +116,35 @@ def estimate(model: Model, units: Sequence[Units], explainer: Explainer, pace: P
         chosen = explainer.choosing(model, max(units, key=_length))
         costs = [replace(cost, forwards=cost.forwards + chosen) for cost in costs]
     own = [_own(model, explainer, unit) for unit in units]
-    seconds = sum(
-        (cost.forwards + BACKWARD * cost.backwards + passes) * pace.of(_length(unit))
-        for cost, (passes, _), unit in zip(costs, own, units, strict=True)
-    )
+    work = [(unit, cost, passes) for unit, cost, (passes, _) in zip(units, costs, own, strict=True)]
+    made = priced(explainer.card.name, model, work, pace)
+    memory = None if made.memory is None else made.memory + max(taken for _, taken in own)
+    fitting = 0.0
     if isinstance(explainer, Fitting):
-        seconds += sum(explainer.fitting(unit) for unit in units) * _seconds_per_multiplication()
-    differentiates = any(cost.backwards for cost in costs)
-    memory = _memory(model, max(_length(unit) for unit in units), differentiates)
-    return Estimate(
-        method=explainer.card.name,
-        examples=len(units),
-        units=sum(len(unit) for unit in units),
-        forwards=sum(cost.forwards for cost in costs),
-        backwards=sum(cost.backwards for cost in costs),
-        seconds=seconds,
-        memory=None if memory is None else memory + max(taken for _, taken in own),
+        fitting = sum(explainer.fitting(unit) for unit in units) * _seconds_per_multiplication()
+    return replace(made, seconds=made.seconds + fitting, memory=memory)
+
+
+def priced(name: str, model: Model, work: Sequence[tuple[Units, Cost, float]], pace: Pace) -> Estimate:
+    """The sum of work on texts: what of the model each takes, and further arithmetic in passes over that text."""
+    seconds = sum(
+        (cost.forwards + BACKWARD * cost.backwards + passes) * pace.of(_length(unit)) for unit, cost, passes in work
     )
+    differentiates = any(cost.backwards for _, cost, _ in work)
+    return Estimate(
+        method=name,
+        examples=len(work),
+        units=sum(len(unit) for unit, _, _ in work),
+        forwards=sum(cost.forwards for _, cost, _ in work),
+        backwards=sum(cost.backwards for _, cost, _ in work),
+        seconds=seconds,
+        memory=_memory(model, max(_length(unit) for unit, _, _ in work), differentiates),
+    )
+
+
+def pace_of(model: Model, units: Sequence[Units]) -> Pace:
+    """How fast a model is on the longest of some texts."""
+    return measure(model, max(units, key=_length))
 
 
 def measure(model: Model, units: Units) -> Pace:

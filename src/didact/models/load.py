@@ -11,7 +11,6 @@ import torch
 
 from didact import checksums
 from didact.errors import ModelError, ParameterError
-from didact.models.blackbox import BlackBox
 from didact.models.compose import choose_head, compose
 from didact.models.device import choose_device
 from didact.models.encoders import (
@@ -23,16 +22,17 @@ from didact.models.encoders import (
     read_network,
     reading,
 )
-from didact.models.function_inputs import FunctionInputs, TextInputs
+from didact.models.functions.blackbox import BlackBox
+from didact.models.functions.images import ImageInputs
+from didact.models.functions.inputs import FunctionInputs, TextInputs
 from didact.models.heads.classes import ClassesHead
-from didact.models.image_inputs import ImageInputs
 from didact.models.language_models import GGUF, is_adapter, read_adapter, read_gguf, without_peft
 from didact.models.network import NetworkModel
-from didact.models.prompts import Prompt, PromptLike
+from didact.models.prompting.prompts import Prompt, PromptLike
 from didact.models.readers.base import READERS, ReaderOptions, network_name
 from didact.models.readers.patches import is_image_processor
 from didact.models.readers.text import TextReader
-from didact.models.vocabulary import check_vocabulary
+from didact.models.tokens.vocabulary import check_vocabulary
 from didact.protocols import Model
 from didact.settings import checked
 

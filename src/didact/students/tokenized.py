@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from didact.errors import InputError
-from didact.models.encoding import Encoder
+from didact.models.tokens.encoding import Encoder
 from didact.ops.units import TokenSpan, word_spans
 from didact.students.base import Hint, Ints, LabelledExample
 from didact.types import Example, Span

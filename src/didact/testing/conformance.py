@@ -16,13 +16,17 @@ import torch
 
 from didact.errors import DidactError
 from didact.meter import metered
+from didact.models.functions.blackbox import BlackBox
+from didact.models.functions.images import ImageInputs
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
-from didact.models.prompts import Prompt
+from didact.models.prompting.prompts import Prompt
 from didact.models.readers.prompt import PromptReader
 from didact.protocols import Explainer, Model
+from didact.regions import overlapping
 from didact.testing.tiny import (
     TEXTS,
+    corner_predict,
     keyword_predict,
     tiny_image_model,
     tiny_images,
@@ -31,7 +35,9 @@ from didact.testing.tiny import (
 )
 from didact.types import Box, Card, Example, Explanation, Span
 
-CASES = ("bert", "distilbert", "roberta", "vit", "black_box", "prompt")
+CASES = ("bert", "distilbert", "roberta", "vit", "black_box", "image_function", "prompt")
+FUNCTIONS = ("black_box", "image_function")
+"""Cases of plain functions, which nobody can look into and whose truth is known."""
 SAMPLE = (
     Example(TEXTS[0], rationale=(Span(8, 17), Span(30, 40))),
     Example("An unforgettable evening - good, warm, good!", rationale=(Span(27, 31),)),
@@ -45,6 +51,8 @@ def make_case(case: str, labels: Sequence[str] = ("negative", "positive")) -> Mo
     """The model of a case."""
     if case == "black_box":
         return load_model(keyword_predict, labels=labels)
+    if case == "image_function":
+        return BlackBox(corner_predict, ImageInputs(parts=20), labels=labels)
     if case == "prompt":
         words = {label: f" {word}" for label, word in zip(labels, ("dull plot", "dull heart"), strict=True)}
         prompt = Prompt("Review: {text}\nIt has a", words, shots=[("good food", labels[-1])], absence="token:.")
@@ -54,6 +62,8 @@ def make_case(case: str, labels: Sequence[str] = ("negative", "positive")) -> Mo
 
 def reads_images(model: Model) -> bool:
     """Whether examples are images."""
+    if isinstance(model, BlackBox):
+        return model.inputs == "image"
     return isinstance(model, NetworkModel) and model.reader.card.fields == ("image",)
 
 
@@ -70,8 +80,9 @@ def applicable(card: Card, case: str) -> list[str]:
     if not card.needs <= model.capabilities or (reads_images(model) and "image" not in card.inputs):
         return ["refuses_what_it_cannot"]
     skipped = {"refuses_what_it_cannot"}
-    if case == "black_box":
+    if case in FUNCTIONS:
         skipped |= {"specials_never_scored", "model_untouched", "model_untouched_after_failure", "pairs", "regression"}
+        skipped |= {"symmetry"} if case == "image_function" else set()  # superpixels differ in size
     else:
         skipped |= {"pairs", "regression"} if case == "prompt" else set()
         skipped |= {"dummy", "symmetry"}  # a random network has no unit that is known to play no part
@@ -175,7 +186,8 @@ def prediction_is_plain(explainer: Explainer, model: Model) -> None:
     if isinstance(model, NetworkModel):
         plain = _plain_shares(model, first)
     else:
-        plain = keyword_predict([SAMPLE[0].text])[0].tolist()
+        (field,) = first.fields
+        plain = (keyword_predict([field]) if isinstance(field, str) else corner_predict([field.pixels]))[0].tolist()
     np.testing.assert_allclose(explanation.prediction.probabilities, plain, atol=1e-6)
     assert explanation.target.index == int(np.argmax(plain))
 
@@ -255,10 +267,22 @@ def completeness(explainer: Explainer, model: Model) -> None:
 
 
 def dummy(explainer: Explainer, model: Model) -> None:
-    """Words the black box does not read get nothing."""
+    """Words or pixels that the black box does not read get nothing."""
+    if reads_images(model):
+        _dummy_pixels(explainer, model)
+        return
     (explanation,) = explainer.explain(model, ["a dull old film"])
     scores = dict(zip(explanation.units.texts, explanation.scores, strict=True))
     assert abs(scores["old"]) < 1e-8 < abs(scores["dull"])
+
+
+def _dummy_pixels(explainer: Explainer, model: Model) -> None:
+    few = BlackBox(corner_predict, ImageInputs(parts=6), labels=model.labels)
+    (explanation,) = explainer.explain(few, tiny_images()[1:2])
+    pixels = explanation.example.fields[0].pixels  # type: ignore[union-attr]
+    read = Box(0, 0, pixels.shape[1] // 2, pixels.shape[0] // 2)
+    matters = overlapping(explanation.units.regions, [read])
+    assert np.abs(explanation.array[~matters]).max() < 1e-8 < np.abs(explanation.array[matters]).max()
 
 
 def symmetry(explainer: Explainer, model: Model) -> None:
@@ -314,6 +338,7 @@ class _Narrow:
             "precision",
             "default_absence",
             "fingerprint",
+            "recent_fingerprint",
             "target",
             "units",
             "levels",

@@ -35,7 +35,7 @@ from didact.testing.conformance import make_case, network_state
 from didact.testing.tiny import TEXTS, tiny_image_model, tiny_images, tiny_model
 from didact.types import Box, Cost, Example, Explanation, Grade, Image, Invariance, Level, MetricCard, Span
 
-CASES = ("words", "tokens", "pairs", "black_box", "regression", "images")
+CASES = ("words", "tokens", "pairs", "black_box", "regression", "images", "superpixels")
 FAMILIES = ("faithfulness", "stability", "plausibility", "agreement", "efficiency")
 GIVEN = frozenset({"corpus", "text", "classes"})
 """Needs that all evidence here meets."""
@@ -61,13 +61,14 @@ Check = Callable[[BaseMetric, Evidence], None]
 def make_evidence(case: str) -> Evidence:
     """Random explanations of a few texts by a tiny model, with everything a metric may need.
 
-    Cases: "words" and "tokens" of single texts, "pairs", a "black_box", a "regression" and "images". All have
-    rationales, one of them by two annotators. The model itself stands in for the surrogate. Costs are made up, so that
-    they are the same in every run; the other explainers are slower.
+    Cases: "words" and "tokens" of single texts, "pairs", a "black_box", a "regression", "images" and "superpixels" of
+    a function of images. All have rationales, one of them by two annotators. The model itself stands in for the
+    surrogate. Costs are made up, so that they are the same in every run; the other explainers are slower.
     """
     model = _model(case)
-    examples = _images() if case == "images" else _examples("pairs" if case == "pairs" else "texts")
-    level: Level | None = {"tokens": "token", "images": None}.get(case, "word")
+    pictured = case in ("images", "superpixels")
+    examples = _images() if pictured else _examples("pairs" if case == "pairs" else "texts")
+    level: Level | None = None if pictured else "token" if case == "tokens" else "word"
 
     def random(seed: int, seconds: float) -> list[Explanation]:
         explanations = Random(seed=seed, level=level).explain(model, examples)
@@ -88,7 +89,7 @@ def applicable(card: MetricCard, case: str) -> list[str]:
     """Names of the checks that are meaningful for this card on this case."""
     if case == "regression":
         return ["regression_or_refusal"]
-    if case == "images" and "text" in card.needs:
+    if case in ("images", "superpixels") and "text" in card.needs:
         return ["images_are_refused"]
     skipped = {"regression_or_refusal", "images_are_refused"}
     if case != "words":  # these look at the metric rather than at what it is given
@@ -99,7 +100,7 @@ def applicable(card: MetricCard, case: str) -> list[str]:
         skipped.add("chunks_change_nothing")
     if not card.needs - GIVEN:
         skipped.add("missing_needs_are_named")
-    if case == "black_box" or not card.needs & {"model", "surrogate"}:
+    if case in ("black_box", "superpixels") or not card.needs & {"model", "surrogate"}:
         skipped.add("model_untouched")
     return [name for name in CHECKS if name not in skipped]
 
@@ -246,7 +247,7 @@ def _model(case: str) -> Model:
         return make_case("bert", ["score"])
     if case == "images":
         return load_model(tiny_image_model())
-    return make_case("black_box" if case == "black_box" else "bert")
+    return make_case({"black_box": "black_box", "superpixels": "image_function"}.get(case, "bert"))
 
 
 def _examples(kind: str) -> list[Example]:

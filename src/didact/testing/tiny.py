@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 import transformers
+from numpy.typing import NDArray
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import (
     AutoConfig,
@@ -160,6 +161,16 @@ def keyword_predict(texts: list[str]) -> Floats:
     rows = []
     for text in texts:
         total = sum(weights.get(word.strip(".,:;!?").lower(), 0.0) for word in text.split())
+        rows.append([1 / (1 + np.exp(total)), 1 / (1 + np.exp(-total))])
+    return np.array(rows)
+
+
+def corner_predict(images: list[NDArray[np.uint8]]) -> Floats:
+    """A black box of images with known truth: how bright the upper left quarter is; the rest plays no part."""
+    rows = []
+    for image in images:
+        height, width = image.shape[:2]
+        total = image[: height // 2, : width // 2].mean() / 32 - 4
         rows.append([1 / (1 + np.exp(total)), 1 / (1 + np.exp(-total))])
     return np.array(rows)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -54,8 +54,8 @@ def refine_rows(copies: RowCopies, batch: TrainingBatch, objective: Objective, c
     """
     rows = len(batch.present)
     weights = copies.weights(rows)
-    settings = {"lr": config.learning_rate, "weight_decay": config.weight_decay}
-    optimizer = torch.optim.AdamW(weights.values(), **settings, fused=True)
+    rate, decay = config.learning_rate, config.weight_decay
+    optimizer = torch.optim.AdamW(weights.values(), lr=rate, weight_decay=decay, fused=True)
     scores: list[Tensor] = []
     losses: list[Tensor] = []
     start, done = time.perf_counter(), 0.0
@@ -67,7 +67,7 @@ def refine_rows(copies: RowCopies, batch: TrainingBatch, objective: Objective, c
             count(backwards=meter.forwards)
             losses.append(each.detach())
             scores.append(objective.scores(outputs.detach()))
-            _update(optimizer, weights, each.sum(), config.learning_rate * (1 - done))
+            _update(optimizer, weights, each.sum(), rate * (1 - done))
             before, done = done, config.done(len(scores), _seconds(start, each) / rows)
             advance(round(_TICKS * done) - round(_TICKS * before))
         with torch.no_grad():
@@ -86,7 +86,7 @@ def _seconds(start: float, computed: Tensor) -> float:
 
 def _update(optimizer: torch.optim.Optimizer, weights: dict[str, Tensor], total: Tensor, rate: float) -> None:
     """One step; what the loss does not depend on stays as it is."""
-    gradients = torch.autograd.grad(total, list(weights.values()), allow_unused=True)
+    gradients: Sequence[Tensor | None] = torch.autograd.grad(total, list(weights.values()), allow_unused=True)
     for weight, gradient in zip(weights.values(), gradients, strict=True):
         # The fused optimizer goes through memory in order, whatever the strides.
         weight.grad = None if gradient is None else gradient.contiguous()

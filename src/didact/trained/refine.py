@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from didact.errors import CapabilityError, ModelError, ParameterError, TargetError
@@ -90,7 +91,8 @@ class RefinedExplainer(WrappedExplainer):
                 f"{self.signal.card.name} needs {self.signal.outputs} numbers per unit; an explainer that learned by "
                 f"{learned.signal.card.name} is refined by a signal that needs 1"
             )
-        self.card = dataclasses.replace(self.card, name=f"{learned.card.name}_refined")  # type: ignore[misc] # named after what is refined
+        needs = learned.card.needs | learned.shape.card.needs | self.signal.card.needs
+        self.card = dataclasses.replace(self.card, name=f"{learned.card.name}_refined", needs=needs)  # type: ignore[misc] # one class, many names
 
     @property
     def chosen_by(self) -> str:
@@ -183,12 +185,12 @@ class RefinedExplainer(WrappedExplainer):
     def _maps(self, batch: TrainingBatch, unrefined: Sequence[Floats]) -> list[_Candidates]:
         try:
             objective = Objective(self._loss, self.learned.signal.scores, chooses=self.judge is None)
-            maps = refine_rows(self._copies, batch, objective, self.config)
+            refined = refine_rows(self._copies, batch, objective, self.config)
         except ModelError as problem:
             if problem.__cause__ is not None and is_out_of_memory(problem.__cause__):
                 raise problem.__cause__ from None  # fewer texts together need less
             raise
-        scores, losses = maps.scores.double().numpy(), maps.losses.double().numpy()
+        scores, losses = refined.scores.double().numpy(), refined.losses.double().numpy()
         present = batch.present.cpu().numpy()
         maps = [
             np.vstack([own, scores[1:, row, here]])
@@ -202,7 +204,7 @@ class RefinedExplainer(WrappedExplainer):
 
     def _values(self, model: Model, first: Sequence[Explanation], candidates: Sequence[_Candidates]) -> list[Floats]:
         """What the maps of each text are compared by, the smaller the better; infinite where a map is no candidate."""
-        finite = [np.isfinite(own.scores).all(1) for own in candidates]
+        finite = [np.asarray(np.isfinite(own.scores).all(axis=1)) for own in candidates]
         if self.judge is None:
             return [np.where(ok, own.losses, np.inf) for ok, own in zip(finite, candidates, strict=True)]
         maps = [
@@ -275,7 +277,7 @@ def _shared(meter: Meter, texts: int) -> Cost:
     return Cost(forwards, backwards, evaluated, meter.seconds / texts)
 
 
-def _placed(values: Floats, known: np.ndarray) -> Floats:
+def _placed(values: Floats, known: NDArray[np.bool_]) -> Floats:
     placed = np.full(len(known), np.inf)
     placed[known] = values
     return placed

@@ -20,6 +20,7 @@ from didact.trained.presets.base import PRESETS, Reference, Texts, TrainingInput
 
 if TYPE_CHECKING:
     from didact.trained.explainer import LearnedExplainer
+    from didact.trained.judging import Judge
 
 
 def train(  # noqa: PLR0913 - one call, and every argument but the first three has a default
@@ -33,6 +34,7 @@ def train(  # noqa: PLR0913 - one call, and every argument but the first three h
     folder: Path | str | None = None,
     parts: Parts | None = None,
     data: str = "",
+    judge: Judge | None = None,
     **settings: object,
 ) -> LearnedExplainer:
     """Train an explainer of a model.
@@ -52,6 +54,7 @@ def train(  # noqa: PLR0913 - one call, and every argument but the first three h
         folder: where labels and checkpoints are stored: a killed call goes on there when it is made again.
         parts: where labels are stored, if trainings are to share them; inside ``folder`` when not given.
         data: what the texts are, for the explainer's card.
+        judge: for presets that are trained for a metric: the epoch that it rates best on the validation texts is kept.
         **settings: of the preset.
 
     Example:
@@ -62,6 +65,9 @@ def train(  # noqa: PLR0913 - one call, and every argument but the first three h
     chosen = PRESETS.get(preset).configured(**settings)
     if reference is not None and card.learns is None:
         raise ParameterError(f"{preset} learns from no other explainer; leave out the reference")
+    if judge is not None and not card.tunable:
+        others = [other.name for other in PRESETS.cards() if other.tunable]
+        raise ParameterError(f"{preset} is not trained for a metric, only {', '.join(others)}; leave out the metric")
     missing = card.needs - model.capabilities
     if missing:
         raise CapabilityError(
@@ -77,6 +83,7 @@ def train(  # noqa: PLR0913 - one call, and every argument but the first three h
         folder=place,
         parts=parts,
         data=data,
+        judge=judge,
     )
     with _held(place):
         explainer = chosen.train(given)

@@ -75,7 +75,7 @@ def test_other_processes_can_be_given_a_judge(model: Model, explanations: list[E
     [
         ("robust_sufficiency", "it needs surrogate; choose one such as suff, lo, comp"),
         ("seed_stability", "it needs repeats"),
-        ("seconds", "it measures time"),
+        ("seconds", "it measures their cost"),
         ("comprehensivness", "comprehensiveness"),
     ],
 )

@@ -11,7 +11,7 @@ from didact.metrics.base import METRICS
 from didact.metrics.faithfulness.log_odds_difference import LogOddsDifference
 from didact.metrics.faithfulness.log_probability_drop import LogProbabilityDrop
 from didact.metrics.faithfulness.prediction_agreement import PredictionAgreement
-from didact.models.blackbox import BlackBox
+from didact.models.functions.blackbox import BlackBox
 from didact.models.load import load_model
 from didact.protocols import Evidence
 from didact.testing.tiny import TEXTS, tiny_model

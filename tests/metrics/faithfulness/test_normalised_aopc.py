@@ -8,7 +8,7 @@ import pytest
 
 from didact.meter import metered
 from didact.metrics.faithfulness.normalised_aopc import NormalisedAopc
-from didact.models.blackbox import BlackBox
+from didact.models.functions.blackbox import BlackBox
 from didact.models.load import load_model
 from didact.protocols import Evidence
 from didact.testing.tiny import TEXTS, tiny_model

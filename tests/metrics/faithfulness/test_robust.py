@@ -11,8 +11,8 @@ from didact.errors import InputError, ParameterError
 from didact.metrics.faithfulness.comprehensiveness import Comprehensiveness
 from didact.metrics.faithfulness.robust_comprehensiveness import RobustComprehensiveness
 from didact.metrics.faithfulness.robust_sufficiency import RobustSufficiency
-from didact.models.blackbox import BlackBox
 from didact.models.compose import compose
+from didact.models.functions.blackbox import BlackBox
 from didact.models.network import NetworkModel
 from didact.models.surrogate import FineTuning, fine_tune_masked
 from didact.protocols import Evidence, Model

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
-from didact.errors import FormatError
+from didact.errors import FormatError, ParameterError
 from didact.experiments.engine.folder import settled
 from didact.experiments.engine.objects import read_object
 from didact.experiments.engine.steps import RecipeJob, RunOptions
 from didact.experiments.engine.toml import GRADING, Options, Plain, TomlRecipe, named, read_toml
 from didact.registry import Registry
+from didact.types import Estimate
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -64,6 +65,10 @@ class Kind(Generic[R]):
     @abstractmethod
     def job(self, recipe: R, options: RunOptions) -> RecipeJob:
         """Load and check what the recipe names; work begins later."""
+
+    def estimates(self, recipe: R, options: RunOptions) -> list[Estimate]:
+        """What the parts of a run would take, for a dry run; a kind that cannot say so refuses."""
+        raise ParameterError(f"a recipe of {self.card.name} has no dry run; leave out --dry-run")
 
     def report(self, folder: Path, options: ReportOptions, console: Console) -> list[Path]:
         """Show the results of a run in the terminal, write the report into its folder, and return the files written.

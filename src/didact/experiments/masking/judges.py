@@ -39,21 +39,26 @@ def judge(metric: str, **settings: object) -> Judge:
         **settings: of the metric.
 
     Raises:
-        ParameterError: the metric has no direction, measures time, or needs more than an explanation and the model.
+        ParameterError: the metric has no direction, measures cost, or needs more than an explanation and the model.
     """
-    name, own = AML_METRICS.get(metric, (metric, {}))
-    made = METRICS.get(name).configured(**{**own, **settings})
+    made = metric_of(metric, **settings)
     card = made.card
     beyond = sorted(card.needs - GIVEN)
     if beyond:
         raise ParameterError(
             f"{metric} cannot choose between explanations of one text, as it needs {' and '.join(beyond)}; {_CURE}"
         )
-    if card.higher_is_better is None or card.timed:
-        why = "measures time" if card.timed else "has no direction"
+    if card.higher_is_better is None or card.family == "efficiency":
+        why = "has no direction" if card.higher_is_better is None else "measures their cost"
         raise ParameterError(f"{metric} cannot choose between explanations, as it {why}; {_CURE}")
     given = ", ".join(f"{setting}={value}" for setting, value in settings.items())
     return Judge(f"{metric} ({given})" if given else metric, not card.higher_is_better, MetricGrade(made))
+
+
+def metric_of(name: str, **settings: object) -> Metric:
+    """A registered metric, or one of AML's five, with its settings checked."""
+    registered, own = AML_METRICS.get(name, (name, {}))
+    return METRICS.get(registered).configured(**{**own, **settings})
 
 
 _CURE = f"choose one such as {', '.join(AML_METRICS)}"

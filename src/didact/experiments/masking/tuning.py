@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from didact.data.sampling import sample
@@ -13,8 +14,12 @@ from didact.experiments.masking.search import SearchConfig, SearchResult, search
 from didact.protocols import Model
 from didact.provenance import content_hash
 from didact.trained.judging import Judge
-from didact.trained.presets.base import PRESETS, TrainingInput
+from didact.trained.presets.base import PRESETS, Texts, TrainingInput
+from didact.trained.split import TextSplit, split_texts
 from didact.types import Example
+
+SHARE = 0.15
+"""Of the texts that are taken for validation, and as many that are held out; as in ``TrainingInput``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +68,39 @@ class TuningTask:
     judge: Judge
     train: Sequence[Example]
     validation: Sequence[Example]
+
+    @classmethod
+    def of(
+        cls,
+        preset: str,
+        settings: Mapping[str, object],
+        model: Model | Callable[[], Model],
+        judge: Judge,
+        examples: Texts,
+    ) -> TuningTask:
+        """A task from all texts, split as for training.
+
+        Args:
+            preset: a registered name.
+            settings: of the preset; weights among them are not searched.
+            model: the explained model, or what loads it, which several processes need.
+            judge: grades explanations.
+            examples: texts.
+        """
+        tunable(preset)
+        split = split_as_trained(preset, settings, examples)
+        load = model if callable(model) else partial(_same, model)
+        return cls(preset, settings, load, judge, split.train, split.validation)
+
+
+def split_as_trained(preset: str, settings: Mapping[str, object], examples: Texts) -> TextSplit:
+    """Texts split as the preset splits them when it is trained on all of them."""
+    seed = getattr(PRESETS.get(preset).configured(**settings), "seed", 0)
+    return split_texts(examples, SHARE, SHARE, seed=seed, owner=preset)
+
+
+def _same(model: Model) -> Model:
+    return model
 
 
 def tunable(preset: str) -> tuple[str, ...]:

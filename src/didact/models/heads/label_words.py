@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from didact.errors import CapabilityError, ModelError, ParameterError
 from didact.models.batch import EncodedBatch, Ints
+from didact.models.heads._label_trie import LabelTrie
 from didact.models.heads.base import HEADS, HasLogits, HeadCard, Predict
 from didact.models.heads.classes import ClassesHead
-from didact.models.label_trie import LabelTrie
 from didact.models.readers.prompt import PromptReader, writes_text
 from didact.types import Example, Scale
 

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from didact.errors import ModelError, TargetError
 from didact.models.batch import EncodedBatch
+from didact.models.heads._spans import SpanScores
 from didact.models.heads.base import HEADS, Head, HeadCard
 from didact.models.outputs import labelled
-from didact.models.spans import SpanScores
 from didact.protocols import Reads, TargetLike
 from didact.types import Prediction, Scale, Span, Target
 

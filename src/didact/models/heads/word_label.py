@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from didact.models.batch import EncodedBatch, Ints
-from didact.models.encoding import Encoding
+from didact.models.heads._spans import occurrences
 from didact.models.heads.base import HEADS, Head, HeadCard
 from didact.models.heads.classes import ClassesHead, label_names
 from didact.models.outputs import labelled
-from didact.models.spans import occurrences
+from didact.models.tokens.encoding import Encoding
 from didact.protocols import Reads, TargetLike
 from didact.types import SCALES, Prediction, Scale, Span, Target
 

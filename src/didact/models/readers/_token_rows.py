@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from didact.models.batch import Ints
-from didact.models.encoding import Encoding
 from didact.models.passes import WINDOWS
 from didact.models.readers.base import Columns, Masked
-from didact.models.special_tokens import SpecialTokens
+from didact.models.tokens.encoding import Encoding
+from didact.models.tokens.special import SpecialTokens
 from didact.ops.masking import draws, replace, to_front
 
 Number = TypeVar("Number", np.int64, np.float32)

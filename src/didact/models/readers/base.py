@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from didact.errors import CapabilityError
 from didact.models.batch import Encoded, Inputs, Ints
-from didact.models.prompts import Prompt
+from didact.models.prompting.prompts import Prompt
 from didact.ops.masking import Absence
 from didact.protocols import Reads
 from didact.registry import Registry
@@ -42,8 +42,8 @@ class ReaderCard:
         summary: one sentence.
         fields: kinds of the fields that an example has, in order: "text" or "image".
         processor: the Transformers class that loads what turns fields into inputs.
-        architecture: what the names of the Transformers classes contain that need this reader; "" where any may.
-        main_input: the argument of the networks that it feeds by which Transformers knows them ("pixel_values").
+        main_input: the argument that it feeds, as Transformers names it ("pixel_values"). ``load_model`` chooses the
+            processor by it; among readers that feed the same, ``serves`` decides.
     """
 
     name: str
@@ -51,7 +51,6 @@ class ReaderCard:
     summary: str
     fields: tuple[str, ...]
     processor: str = "AutoTokenizer"
-    architecture: str = ""
     main_input: str = "input_ids"
 
 

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from didact.errors import InputError, ParameterError
 from didact.models.eval_mode import quiet
-from didact.models.prompt_encoding import SHOT, PromptEncoder
+from didact.models.prompting.encoding import SHOT, PromptEncoder
+from didact.models.prompting.written import chat_text, write
 from didact.models.readers.base import READERS, ReaderCard, ReaderOptions
 from didact.models.readers.text import TextReader, has_tokenizer
-from didact.models.written_prompt import chat_text, write
 from didact.ops.masking import Absence
 from didact.types import Example
 

@@ -10,13 +10,13 @@ from torch import Tensor, nn
 
 from didact.errors import CapabilityError, InputError
 from didact.models.batch import Inputs
-from didact.models.encoding import Encoding
 from didact.models.passes import WINDOWS, in_windows
 from didact.models.readers._token_rows import pad
 from didact.models.readers.base import READERS, ReaderCard, ReaderOptions
 from didact.models.readers.pair import PairReader
 from didact.models.readers.text import has_tokenizer
-from didact.models.windows import WindowEncoder
+from didact.models.tokens.encoding import Encoding
+from didact.models.tokens.windows import WindowEncoder
 from didact.types import Example, Level
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         family="text",
         summary="A question and a passage; a long passage is read in overlapping windows.",
         fields=("text", "text"),
-        architecture="ForQuestionAnswering",
     )
 )
 class QuestionReader(PairReader):
@@ -56,7 +55,7 @@ class QuestionReader(PairReader):
     @classmethod
     def serves(cls, network: nn.Module, processor: object) -> bool:
         """Networks made for questions."""
-        return has_tokenizer(processor) and cls.card.architecture in type(network).__name__
+        return has_tokenizer(processor) and "ForQuestionAnswering" in type(network).__name__
 
     def check(self, example: Example) -> None:
         """Refuse a question without a passage."""

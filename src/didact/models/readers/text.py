@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from didact.errors import InputError
 from didact.models.batch import Inputs, Ints
-from didact.models.encoding import Encoder, Encoding, length_limit
 from didact.models.identity import tokenizer_identity
 from didact.models.readers._token_rows import pad, token_rows
 from didact.models.readers.base import READERS, Columns, Masked, Reader, ReaderCard, ReaderOptions
-from didact.models.special_tokens import SpecialTokens
+from didact.models.tokens.encoding import Encoder, Encoding, length_limit
+from didact.models.tokens.special import SpecialTokens
 from didact.ops.masking import KINDS, Absence
 from didact.types import Example, Level, Units
 

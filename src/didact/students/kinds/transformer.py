@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from didact.errors import CapabilityError, ParameterError
 from didact.models.encoders import load_encoder
-from didact.models.encoding import Encoder, length_limit
+from didact.models.tokens.encoding import Encoder, length_limit
 from didact.settings import at_least
 from didact.students.attention_tap import tapped_attention, use_attention_tap
 from didact.students.base import (

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from didact import disk
 from didact.errors import FormatError, ParameterError
-from didact.models.encoding import Encoder, Encoding
+from didact.models.tokens.encoding import Encoder, Encoding
 from didact.ops.units import TokenSpan
 from didact.types import Units
 

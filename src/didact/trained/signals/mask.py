@@ -34,7 +34,7 @@ Penalty = Literal["bce", "l1"]
     )
 )
 @dataclass(frozen=True, kw_only=True)
-class Mask(Signal):
+class MaskSignal(Signal):
     """Mark the units that keep the prediction of the frozen model F, and without which it changes.
 
     With a = sigmoid(output) per unit, x' the text with unit i shown with weight a_i, and x'' with weight 1 - a_i:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from didact.errors import InputError
-from didact.models.encoding import settings_kept
+from didact.models.tokens.encoding import settings_kept
 from didact.ops.units import word_spans
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ import itertools
 import secrets
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +19,7 @@ from didact.types import Box, Example, Image, Keep, Level, Region, Units
 
 Pixels = NDArray[np.uint8]
 Ints = NDArray[np.int64]
+Owners = NDArray[np.int32]
 
 COLOURS = {
     "mean": "the image's mean colour",
@@ -27,7 +27,8 @@ COLOURS = {
     "blur": "the image blurred over an eighth of its shorter side; blur:S over S pixels",
 }
 """What an absent part may be painted with."""
-_RECENT = 64
+_RECENT_PIXELS = 2**26
+"""Of the images whose cuts are kept for the next call: the largest that is allowed, or many small ones."""
 
 
 @dataclass(frozen=True)
@@ -38,20 +39,34 @@ class PaintedImage:
         image: as it is.
         operator: what absent units are painted with.
         kept: the keep mask as bytes; empty for the whole image.
-        owner: the unit of each pixel, (height, width); it follows from the image and the level.
+        cut: where its units lie; it follows from the image and the level.
     """
 
     image: Image
     operator: Absence | None = None
     kept: bytes = b""
-    owner: Ints | None = field(default=None, compare=False, repr=False)
+    cut: Cut | None = field(default=None, compare=False, repr=False)
 
 
-class Cut(NamedTuple):
-    """How an image is cut into units: where each lies, and the unit of each pixel."""
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """How an image is cut into units.
+
+    Attributes:
+        regions: where each lies.
+        owner: the unit of each pixel, (height, width).
+        boxes: left, top, right and bottom of each unit's surroundings, (units, 4).
+    """
 
     regions: tuple[Region, ...]
-    owner: Ints
+    owner: Owners
+    boxes: Ints
+
+    def window(self, absent: Ints) -> tuple[slice, slice]:
+        """Rows and columns that hold these units: a few of them lie in a small part of a large image."""
+        left, top = self.boxes[absent, :2].min(axis=0).tolist()
+        right, bottom = self.boxes[absent, 2:].max(axis=0).tolist()
+        return slice(top, bottom), slice(left, right)
 
 
 @dataclass
@@ -72,7 +87,7 @@ class ImageInputs:
 
     def __post_init__(self) -> None:
         self._recent: dict[tuple[str, Level], Cut] = {}
-        self._blurred: tuple[object, Pixels] | None = None
+        self._paints: tuple[object, Pixels] | None = None
 
     @property
     def trial(self) -> Hashable:
@@ -111,49 +126,67 @@ class ImageInputs:
     def variants(self, units: Units, operator: Absence, keep: Keep) -> Iterator[PaintedImage]:
         """The image with absent units to be painted over."""
         image = self.whole(units.example).image
-        owner = self._cut(image, units.level).owner
+        cut = self._cut(image, units.level)
         for row in np.asarray(keep, dtype=np.bool_):
-            yield PaintedImage(image) if row.all() else PaintedImage(image, operator, row.tobytes(), owner)
+            yield PaintedImage(image) if row.all() else PaintedImage(image, operator, row.tobytes(), cut)
 
     def made(self, variant: Hashable) -> Pixels:
         """A fresh array, which the function may change."""
         if not isinstance(variant, PaintedImage):
             raise TypeError(f"not a variant of an image: {variant!r}")
-        pixels = variant.image.pixels
-        if variant.owner is None or variant.operator is None:
-            return pixels.copy()
-        kept = np.frombuffer(variant.kept, dtype=np.bool_)[variant.owner]
-        return np.where(kept[..., None], pixels, self._paint(variant.image, variant.operator))
+        pixels = variant.image.pixels.copy()
+        if variant.cut is None or variant.operator is None:
+            return pixels
+        absent = ~np.frombuffer(variant.kept, dtype=np.bool_)
+        window = variant.cut.window(np.flatnonzero(absent))
+        hidden = absent[variant.cut.owner[window]]
+        paint = self._paint(variant.image, variant.operator)
+        shown = paint if paint.ndim == 1 else paint[window]
+        for channel in range(3):  # four times as fast as all at once
+            np.copyto(pixels[window][..., channel], shown[..., channel], where=hidden)
+        return pixels
+
+    def size(self, variant: Hashable) -> int:
+        """Its pixels."""
+        return variant.image.pixels.nbytes if isinstance(variant, PaintedImage) else 0
 
     def preview(self, variant: Hashable) -> str:
         """Its size."""
         return f"{variant.image!r}" if isinstance(variant, PaintedImage) else repr(variant)
 
     def _paint(self, image: Image, operator: Absence) -> Pixels:
-        """What shows where a part is absent; broadcasts to the image's shape."""
-        if operator.kind == "zero":
-            return np.zeros(3, dtype=np.uint8)
-        if operator.kind == "mean":
-            return np.asarray(np.round(image.pixels.mean((0, 1))), dtype=np.uint8)
+        """What shows where a part is absent: a colour, or as many pixels as the image has."""
         key = (image.fingerprint, operator)
-        if self._blurred is None or self._blurred[0] != key:
-            width = float(operator.token or max(1.0, min(image.size) / 8))
-            smooth = gaussian_blur(image.pixels.astype(np.float32).transpose(2, 0, 1), width).transpose(1, 2, 0)
-            self._blurred = (key, np.clip(np.round(smooth), 0, 255).astype(np.uint8))
-        return self._blurred[1]
+        if self._paints is None or self._paints[0] != key:
+            self._paints = (key, _painted(image, operator))
+        return self._paints[1]
 
     def _cut(self, image: Image, level: Level) -> Cut:
         key = (image.fingerprint, level)
         if key not in self._recent:
-            if len(self._recent) >= _RECENT:
+            if sum(cut.owner.size for cut in self._recent.values()) + image.pixels.size // 3 > _RECENT_PIXELS:
                 self._recent.clear()
             self._recent[key] = _superpixels(image, self.parts) if level == "superpixel" else _grid(image, self.squares)
         return self._recent[key]
 
 
+def _painted(image: Image, operator: Absence) -> Pixels:
+    if operator.kind == "zero":
+        return np.zeros(3, dtype=np.uint8)
+    if operator.kind == "mean":
+        return np.asarray(np.round(image.pixels.mean((0, 1))), dtype=np.uint8)
+    width = float(operator.token or max(1.0, min(image.size) / 8))
+    smooth = gaussian_blur(image.pixels.astype(np.float32).transpose(2, 0, 1), width).transpose(1, 2, 0)
+    return np.clip(np.round(smooth), 0, 255).astype(np.uint8)
+
+
 def _superpixels(image: Image, parts: int) -> Cut:
+    from scipy import ndimage  # a first explanation of a text need not wait for it
+
     owner = superpixels(image.pixels, parts)
-    return Cut(masks_of(owner), owner)
+    places = ndimage.find_objects(owner + 1)
+    boxes = [(across.start, down.start, across.stop, down.stop) for down, across in places]
+    return Cut(masks_of(owner), owner.astype(np.int32), np.array(boxes))
 
 
 def _grid(image: Image, squares: int) -> Cut:
@@ -164,10 +197,10 @@ def _grid(image: Image, squares: int) -> Cut:
         for top, bottom in itertools.pairwise(down)
         for left, right in itertools.pairwise(across)
     ]
-    owner = np.zeros(image.pixels.shape[:2], dtype=np.int64)
+    owner = np.zeros(image.pixels.shape[:2], dtype=np.int32)
     for number, box in enumerate(boxes):
         owner[box.top : box.bottom, box.left : box.right] = number
-    return Cut(tuple(boxes), owner)
+    return Cut(tuple(boxes), owner, np.array([(box.left, box.top, box.right, box.bottom) for box in boxes]))
 
 
 def _probe(seed: int) -> Image:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from didact.errors import TargetError
 from didact.models.batch import EncodedBatch, Ints
-from didact.models.encoding import Encoding
+from didact.models.tokens.encoding import Encoding
 from didact.types import Span
 
 ABSENT = math.log(1e-12)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from didact.errors import InputError, ModelError
-from didact.models.encoding import Encoder, Encoding, settings_kept
-from didact.models.written_prompt import WrittenPrompt
+from didact.models.prompting.written import WrittenPrompt
+from didact.models.tokens.encoding import Encoder, Encoding, settings_kept
 from didact.types import Example, Level, Span, Units
 
 if TYPE_CHECKING:

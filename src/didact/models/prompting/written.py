@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from didact.errors import ModelError
-from didact.models.prompts import Prompt
+from didact.models.prompting.prompts import Prompt
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

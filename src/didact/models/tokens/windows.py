@@ -9,7 +9,7 @@ from itertools import groupby
 import numpy as np
 
 from didact.errors import InputError
-from didact.models.encoding import Encoder, Encoding
+from didact.models.tokens.encoding import Encoder, Encoding
 from didact.ops.units import WORDS, TokenSpan, group_words
 from didact.types import Example, Level, Span
 

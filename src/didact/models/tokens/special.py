@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from didact.errors import ParameterError
-from didact.models.replacements import Ints, token_pool
+from didact.models.tokens.replacements import Ints, token_pool
 from didact.ops.masking import Absence
 
 if TYPE_CHECKING:

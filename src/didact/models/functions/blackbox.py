@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,8 @@ import torch
 from didact.errors import ModelError, ParameterError
 from didact.meter import count
 from didact.models.exclusive import exclusive
-from didact.models.function_identity import FunctionIdentity
-from didact.models.function_inputs import FunctionInputs, TextInputs
+from didact.models.functions.identity import FunctionIdentity
+from didact.models.functions.inputs import FunctionInputs, TextInputs
 from didact.models.heads.classes import ClassesHead
 from didact.models.outputs import labelled
 from didact.ops.masking import unique_rows
@@ -24,6 +24,9 @@ from didact.provenance import fingerprint
 from didact.types import Example, Floats, Keep, Level, Prediction, Scale, Target, Units
 
 Predict = Callable[[list[Any]], object]
+
+BATCH_BYTES = 2**29
+"""Of the inputs that are made at once: 64 images of 2.8 megapixels."""
 
 _ADVICE = "give load_model a name and a version that changes with it, so that stored results are never another model's"
 
@@ -35,7 +38,8 @@ class BlackBox:
         predict: returns one row per input, one column per label, rows adding up to 1.
         view: what it is called with: ``TextInputs()``, or ``ImageInputs()`` for arrays (height, width, 3) of bytes.
         labels: names of the columns; "class 0", "class 1", ... when not given.
-        batch_size: how many inputs one call of the function gets.
+        batch_size: how many inputs one call of the function gets; fewer where they are images of together more than
+            ``BATCH_BYTES``.
         name: what it is called in results; the function's own name when not given.
         version: the user's word that name and version identify it. Where it is not given, its identity is looked for
             in its code, its state and its answers to a few inputs.
@@ -138,11 +142,21 @@ class BlackBox:
     def _evaluate(self, what: str, variants: Sequence[Hashable]) -> Floats:
         parts = []
         with working(what, len(variants)):
-            for start in range(0, len(variants), self.batch_size):
-                part = variants[start : start + self.batch_size]
+            for part in self._batches(variants):
                 parts.append(self._call(part))
                 advance(len(part))
         return np.concatenate(parts)
+
+    def _batches(self, variants: Sequence[Hashable]) -> Iterator[Sequence[Hashable]]:
+        """Variants in the batches that the function is called with: fewer than usual where they are large."""
+        start = held = 0
+        for place, variant in enumerate(variants):
+            size = self.view.size(variant)
+            if place - start == self.batch_size or (place > start and held + size > BATCH_BYTES):
+                yield variants[start:place]
+                start, held = place, 0
+            held += size
+        yield variants[start:]
 
     def _call(self, variants: Sequence[Hashable]) -> Floats:
         """Call the function and check what it returns."""

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from didact.errors import InputError, ParameterError
-from didact.models.replacements import word_pool
+from didact.models.tokens.replacements import word_pool
 from didact.ops.masking import KINDS, Absence, draws
 from didact.ops.units import word_spans
 from didact.types import Example, Keep, Level, Units
@@ -83,6 +83,10 @@ class FunctionInputs(Protocol):
         """What the function gets."""
         ...
 
+    def size(self, variant: Hashable) -> int:
+        """Bytes of memory that ``made`` adds to those of the variant."""
+        ...
+
     def preview(self, variant: Hashable) -> str:
         """An input in a message."""
         ...
@@ -143,6 +147,10 @@ class TextInputs:
     def made(self, variant: Hashable) -> object:
         """The text itself."""
         return variant
+
+    def size(self, variant: Hashable) -> int:
+        """A text is there already."""
+        return 0
 
     def preview(self, variant: Hashable) -> str:
         """How it begins."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from didact.code_identity import Inventory
 from didact.errors import ModelError
-from didact.models.function_inputs import TEXTS, FunctionInputs
+from didact.models.functions.inputs import TEXTS, FunctionInputs
 from didact.types import Floats
 
 PROBES = TEXTS

@@ -1,0 +1,1 @@
+"""Plain functions as models: what they are called with, what identifies them, how absent units are shown to them."""

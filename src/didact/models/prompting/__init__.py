@@ -1,0 +1,1 @@
+"""Prompts: how a language model is made a classifier, from plain data to tokens."""
