@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from didact.models.prompts import Prompt
 
 from didact.errors import CapabilityError, FormatError, InputError, ModelError, ParameterError
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
-from didact.models.prompts import Prompt
 from didact.protocols import Model
 from didact.testing.tiny import (
     ARCHITECTURES,

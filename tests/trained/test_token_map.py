@@ -3,8 +3,8 @@
 import unicodedata
 
 import pytest
-
 from didact.models.encoding import Encoder
+
 from didact.testing.tiny import tiny_tokenizer
 from didact.trained.shapes._token_map import token_table
 from didact.types import Example, Span, Units
