@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from didact.errors import FormatError, InputError, ModelError
-from didact.models.tokens.encoding import Encoder, length_limit
 from didact.models.readers.text import takes_segments
+from didact.models.tokens.encoding import Encoder, length_limit
 from didact.trained.shapes._encoder_backbone import FOLDER
 from didact.trained.shapes._token_map import token_table
 from didact.types import Units
