@@ -116,6 +116,15 @@ class Points(Protocol):
 
 
 @runtime_checkable
+class QuicklyIdentified(Protocol):
+    """A model whose fingerprint costs more than a call that does not run it."""
+
+    def recent_fingerprint(self) -> str:
+        """As ``fingerprint``, without reading all weights again as long as nothing looks different."""
+        ...
+
+
+@runtime_checkable
 class Differentiable(Model, Protocol):
     """A model that takes embeddings in and gives gradients out."""
 

@@ -20,6 +20,7 @@ from didact.models.network import NetworkModel
 from didact.protocols import Model
 from didact.testing.learned import case_model, case_texts
 from didact.trained.explainer import LearnedExplainer
+from didact.trained.fallback import FallbackExplainer
 from didact.trained.fit_types import FitConfig
 from didact.trained.held_out_masks import HeldOutMasks, held_out_masks
 from didact.trained.judging import Judge
@@ -83,6 +84,11 @@ def test_it_is_saved_and_loaded_with_its_verdict(tmp_path: Path) -> None:
     assert "Do predictions rest on what it marks?" in page
     assert "learned that from the model itself" in page
     assert "reference" not in page
+
+
+def test_it_has_no_reference_to_fall_back_on() -> None:
+    with pytest.raises(ParameterError, match="it learned from none, so refine it instead"):
+        FallbackExplainer(trained(), Occlusion())
 
 
 def test_nothing_is_learned_where_nothing_is_trained() -> None:

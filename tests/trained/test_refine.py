@@ -361,13 +361,13 @@ def test_it_conforms(case: str, check: str) -> None:
     target = make_case(case)
     shape = Probe.build(target, target.units(sample(target)), 1, {"width": 8, "seed": 0})
     about = ExplainerMetadata.of(target, method="aml", level=target.levels[0])
-    explainer = LearnedExplainer(shape, Mask(), about, force=check == "regression")
+    explainer = LearnedExplainer(shape, MaskSignal(), about, force=check == "regression")
     CHECKS[check](RefinedExplainer(explainer, RefineConfig(steps=2, learning_rate=0.02)), target)
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_fewer_texts_together_where_memory_runs_out(model: Model, wrapped: bool) -> None:
-    class Large(Mask):
+    class Large(MaskSignal):
         def loss(self, outputs: Tensor, batch: TrainingBatch) -> Tensor:
             if len(outputs) > 2:
                 problem = torch.OutOfMemoryError("planted")

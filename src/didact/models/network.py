@@ -30,6 +30,7 @@ from didact.models.packed import is_packed
 from didact.models.planner import default_budget, run
 from didact.models.prefix_cache import without_prefix
 from didact.models.readers.base import AnyReader, network_name
+from didact.models.recent import RecentFingerprint
 from didact.models.soft_masks import absent_vectors, position_weights, replaced, soft_values, tensors_of
 from didact.models.traits import Traits, find_traits, read_position
 from didact.models.variants import VariantRows
@@ -75,6 +76,7 @@ class NetworkModel:
         self.budget = default_budget(reader.device, batch_tokens)
         self._traits: Traits | None = None
         self._capabilities: frozenset[str] | None = None
+        self.recent_fingerprint = RecentFingerprint(network, self.fingerprint)
 
     @property
     def inputs(self) -> str:
@@ -393,7 +395,5 @@ class NetworkModel:
     def _absence(self, name: str | None) -> Absence:
         operator = self.reader.absence(name or self.default_absence)
         if operator.kind == "drop" and self.traits.must_delete:
-            raise ParameterError(
-                f"{self.name} reads its last token and takes no positions; use 'delete' instead of 'drop'"
-            )
+            raise ParameterError(f"{self.name} reads its last token and takes no positions; use 'delete', not 'drop'")
         return operator

@@ -1,4 +1,4 @@
-"""A fingerprint that is not computed again at every call: for calls that do not run the model and take a millisecond."""
+"""A fingerprint that is not computed again at every call, for calls that do not run the model."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RecentFingerprint:
     tokenizer count from the next reading on.
 
     Args:
-        network: the explained network; a function's or tokenizer's change is not seen at a glance.
+        network: the explained network.
         compute: the fingerprint, from all values.
     """
 
@@ -41,6 +41,7 @@ class RecentFingerprint:
         self._until = 0.0
 
     def __call__(self) -> str:
+        """The fingerprint, as it was when the network last looked different."""
         with exclusive(self.network):
             now = time.monotonic()
             seen = glance(self.network)

@@ -338,6 +338,7 @@ class _Narrow:
             "precision",
             "default_absence",
             "fingerprint",
+            "recent_fingerprint",
             "target",
             "units",
             "levels",

@@ -17,7 +17,7 @@ from didact.meter import metered
 from didact.models.device import choose_device
 from didact.models.outputs import predicted_targets
 from didact.models.planner import Budget, Ints, run
-from didact.protocols import ExampleLike, Model, TargetLike
+from didact.protocols import ExampleLike, Model, QuicklyIdentified, TargetLike
 from didact.provenance import content_hash, is_sampled, versions
 from didact.trained import checkpoints, held_out, onnx, serialization
 from didact.trained.disagreement import DisagreementEstimate, features
@@ -139,7 +139,7 @@ class LearnedExplainer:
             force: explain although it is not the model that this explainer was trained for.
         """
         given, wanted = checked(examples, targets, predictions)
-        source = {"name": model.name, "fingerprint": model.fingerprint()}  # once: it looks at every weight
+        source = {"name": model.name, "fingerprint": _fingerprint(model, run=predictions is None)}
         if not (force or self.force):
             self._check(model, source["fingerprint"])
         check_shape(self.shape.card, model)
@@ -389,3 +389,8 @@ class LearnedExplainer:
             except (HfHubHTTPError, OSError, ValueError) as problem:
                 raise ModelError(f"cannot push to {repo_id!r}: {problem!s:.200}. Check id, login and network") from None
         return str(address)
+
+
+def _fingerprint(model: Model, *, run: bool) -> str:
+    """The model's; a recent one where the model is not run: reading all weights would take longer than the call."""
+    return model.recent_fingerprint() if isinstance(model, QuicklyIdentified) and not run else model.fingerprint()
