@@ -155,6 +155,12 @@ def test_an_explainer_is_learned_saved_and_used(kind: str, tmp_path: Path) -> No
         np.testing.assert_allclose(one.array, other.array, atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["questions", "words"])
+def test_masks_are_learned_for_predictions_of_the_whole_input(kind: str) -> None:
+    with pytest.raises(CapabilityError, match=r"predicts a .* of a part of it; use a signal that learns another"):
+        didact.train("aml", drawn(kind, 8), loaded(kind), progress=False)
+
+
 def test_students_are_chosen_by_what_they_can_imitate(tmp_path: Path) -> None:
     recipe = SimulabilityRecipe()
     assert [each.name for each in able_students(recipe, "span")] == ["transformer"]
