@@ -34,5 +34,8 @@ class LightHead(Head):
         assert batch.places.tolist() == [list(range(len(code))) for code in batch.codes]
         return outputs[range(len(targets)), [target.index for target in targets]]
 
+    def readout(self, outputs: Tensor, batch: EncodedBatch) -> Tensor:
+        return outputs.log_softmax(-1)
+
     def target(self, given: TargetLike, prediction: Prediction, scale: Scale) -> Target:
         return labelled(self.labels, given, prediction, scale)
