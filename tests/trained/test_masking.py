@@ -13,7 +13,7 @@ import torch
 from didact.attribution.occlusion import Occlusion
 from didact.data.corpus import generate
 from didact.data.planted import shapes, translations
-from didact.errors import CapabilityError, ParameterError
+from didact.errors import CapabilityError, FormatError, ParameterError
 from didact.models.encoders import embedded_path
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
@@ -212,6 +212,10 @@ def test_a_killed_training_is_not_begun_anew(tmp_path: Path) -> None:
     again = learn_masks(given(20, folder=tmp_path), brief)
     assert (tmp_path / "fit" / "run-0.safetensors").stat().st_mtime_ns == written
     assert again.parameters == first.parameters
+    other = Judge("evenness", False, most_even)
+    learn_masks(given(20, folder=tmp_path / "judged", judge=other), brief)
+    with pytest.raises(FormatError, match="another training: its judge differ"):
+        learn_masks(given(20, folder=tmp_path / "judged", judge=dataclasses.replace(other, name="other")), brief)
 
 
 def test_a_function_without_gradients_is_refused() -> None:

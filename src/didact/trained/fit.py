@@ -76,7 +76,8 @@ def fit(
         "signal": content_hash([signal.card.name, signal.parameters]),
         "training data": data_hash,
         "validation data": samples_hash(samples.validation),
-    } | ({"explained model": samples.identity} if samples.identity else {})
+        **samples.marks,
+    }
     accelerator = make_accelerator(config)
     task = _Task(signal, samples, config, monitor, accelerator, folder, marks)
     seeded = [accelerator.device] if accelerator.device.type == "cuda" else []

@@ -8,7 +8,6 @@ import time
 from dataclasses import dataclass
 
 from didact.errors import ParameterError
-from didact.models.outputs import predicted_targets
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.fit import Monitor
 from didact.trained.fit_types import Fitted
@@ -50,9 +49,8 @@ def _trainee(given: TrainingInput, recipe: MaskTraining, split: TextSplit) -> Tr
     settings = {"seed": recipe.seed, **recipe.shape_settings}
     shape = SHAPES.get(recipe.shape).build(model, model.units(split.train, level), signal.outputs, settings)
     samples = signal.prepare(SignalTask(model, split.train, split.validation, level=level), shape)
-    _, targets = predicted_targets(model, split.train[:1], [None])
-    about = {"level": level, "scale": targets[0].scale}
-    return Trainee(model, shape, signal.fitted(samples), samples, about)
+    marks = {**samples.marks, "judge": "" if given.judge is None else given.judge.name}
+    return Trainee(model, shape, signal.fitted(samples), dataclasses.replace(samples, marks=marks), {"level": level})
 
 
 def _directed(recipe: MaskTraining, judge: Judge | None) -> MaskTraining:
@@ -71,14 +69,15 @@ def _monitor(trainee: Trainee, judge: Judge | None, split: TextSplit) -> Monitor
         raise ParameterError(
             f"epochs are compared by {judge.name} on validation texts, and there are none; give validation texts"
         )
-    about = ExplainerMetadata.of(trainee.model, **trainee.about)
+    model, texts = trainee.model, split.validation
+    about, predictions = ExplainerMetadata.of(model, **trainee.about), model.predict(texts)
 
     def measure(shape: Shape) -> float:
         explainer = LearnedExplainer(shape, trainee.signal, about)
-        value = judge.mean(trainee.model, explainer.explain(trainee.model, split.validation))
+        value = judge.mean(model, explainer.explain(model, texts, predictions=predictions))
         if math.isnan(value):
             raise ParameterError(
-                f"{judge.name} is defined on none of the {len(split.validation)} validation texts, so epochs cannot "
+                f"{judge.name} is defined on none of the {len(texts)} validation texts, so epochs cannot "
                 "be compared by it; give other validation texts or another measure"
             )
         return value

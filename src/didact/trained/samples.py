@@ -46,14 +46,14 @@ class TrainingSamples:
         shared: what every batch needs, such as the frozen model or a cohort of students.
         trained: names of modules in ``shared`` that are trained along with the shape; ``fit`` trains copies of them,
             which are not kept.
-        identity: hash of what of ``shared`` decides the loss, so that a training with another does not go on here.
+        marks: what else decides the training, by what it is, as names or hashes: a checkpoint with others is refused.
     """
 
     train: Source
     validation: Sequence[Sample] = ()
     shared: Mapping[str, object] = field(default_factory=dict)
     trained: tuple[str, ...] = ()
-    identity: str = ""
+    marks: Mapping[str, str] = field(default_factory=dict)
 
     def of_epoch(self, epoch: int) -> Sequence[Sample]:
         """The training samples of an epoch, counted from 0."""

@@ -106,7 +106,7 @@ class MaskSignal(Signal):
         units = [cast("Units", sample.extra["units"]) for sample in train]
         around = {"model": model, **shared(self.masking, model, units)}
         trained = ("absent",) if self.masking == "learned" else ()
-        return TrainingSamples(train, validation, around, trained, model.fingerprint())
+        return TrainingSamples(train, validation, around, trained, {"explained model": model.fingerprint()})
 
     def fitted(self, samples: TrainingSamples) -> Self:
         """With the spread of a regressor's predictions of the training texts, where it was not given."""
