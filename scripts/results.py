@@ -22,7 +22,11 @@ import pyarrow.parquet as pq
 
 from didact.experiments.distillation import report as networks
 from didact.experiments.distillation.summary import gather
-from didact.render.markup import markdown_table
+from didact.experiments.masking import report as masking_report
+from didact.experiments.masking.findings import MaskingFindings
+from didact.experiments.report.markdown import bullets
+from didact.experiments.report.table import as_markdown
+from didact.render.markup import markdown_table, markdown_text
 from didact.types import Floats
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -307,7 +311,26 @@ FIGURES: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
     "json": _json_figure,
 }
 
+# Explainers trained for a metric
+
+
+@functools.cache
+def masking(name: str) -> MaskingFindings:
+    """What a study of explainers trained for metrics shows."""
+    return MaskingFindings.read(RESULTS / "aml" / name)
+
+
+def _aml(what: str) -> str:
+    """STUDY/TABLE, a table of its report; or STUDY/verdicts, its sentences."""
+    name, _, part = what.partition("/")
+    if part == "verdicts":
+        return bullets(markdown_text(sentence) for sentence in masking(name).sentences)
+    made = getattr(masking_report, f"{part}_table")(masking(name))
+    return as_markdown(made)
+
+
 TABLES: Mapping[str, Callable[[str], str]] = {
+    "aml": _aml,
     "lime": _lime,
     "references": _references,
     "gpu": _gpu,

@@ -242,6 +242,13 @@ def test_patches_of_images_are_masked_too() -> None:
         assert all(weight.grad is None for weight in model.network.parameters())
 
 
+def test_patches_cannot_be_taken_out_of_an_image() -> None:
+    model, images = compose(*tiny_image_model()), tiny_images()
+    shape = Probe.build(model, model.units(images), 1, {"seed": 0, "layers": [-1], "width": 8})
+    with pytest.raises(ParameterError, match="unknown absence operator 'delete'; allowed: mean"):
+        MaskSignal(masking="omit").prepare(SignalTask(model, images), shape)
+
+
 def test_models_of_spans_and_of_words_are_refused() -> None:
     model = compose(*tiny_model("bert", auto_class="AutoModelForTokenClassification"))
     with pytest.raises(CapabilityError, match="class or a number that is predicted of the whole input"):

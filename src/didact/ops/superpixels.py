@@ -39,6 +39,14 @@ def superpixels(pixels: NDArray[np.uint8], parts: int = 64, compactness: float =
     return np.asarray(small[down][:, across])
 
 
+def boxes_of(owner: Ints) -> Ints:
+    """The smallest box round each part: left, top, right, bottom."""
+    from scipy import ndimage  # a first explanation of a text need not wait for it
+
+    places = ndimage.find_objects(owner + 1)
+    return np.array([(across.start, down.start, across.stop, down.stop) for down, across in places])
+
+
 def _clustered(pixels: NDArray[np.uint8], parts: int, compactness: float) -> Ints:
     height, width = pixels.shape[:2]
     step = max(1.0, float(np.sqrt(height * width / parts)))

@@ -18,7 +18,7 @@ from didact.errors import InputError, ParameterError
 from didact.protocols import Model
 from didact.simulation.scoring import METRICS
 from didact.students.base import Channel, Hint, Ints, LabelledExample, Student, StudentOutcome
-from didact.students.matching import reaches, reaching
+from didact.students.matching import imitating, reaches, reaching
 from didact.types import AnswerKind, Example, Floats, Prediction, Span
 
 NONE = "none"
@@ -248,8 +248,10 @@ def matching_channels(
     for label, student in students.items():
         card = student.card
         if kind not in card.answers:
-            kinds = ", ".join(sorted(card.answers))
-            raise ParameterError(f"the student {label} cannot imitate answers of kind {kind!r}; it can imitate {kinds}")
+            raise ParameterError(
+                f"the student {label} cannot imitate answers of kind {kind!r}, only {', '.join(sorted(card.answers))}; "
+                f"students that can: {', '.join(imitating(kind)) or 'none that is registered'}"
+            )
         names = [name for name, weighted in channels.items() if reaches(weighted.channel.card, card, kind)]
         if not names:
             would = ", ".join(reaching(card, kind)) or "none that is registered"

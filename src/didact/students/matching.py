@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from didact.errors import CapabilityError, ParameterError
 from didact.models.device import choose_device
-from didact.students.base import CHANNELS, ChannelCard, Student, StudentCard, TaskSetup
+from didact.students.base import CHANNELS, STUDENTS, ChannelCard, Student, StudentCard, TaskSetup
 from didact.types import AnswerKind
 
 
@@ -23,6 +23,11 @@ def reaches(channel: ChannelCard, student: StudentCard, kind: AnswerKind | None 
 def reaching(student: StudentCard, kind: AnswerKind | None = None) -> list[str]:
     """Names of all registered channels that reach a student."""
     return sorted(card.name for card in CHANNELS.cards() if reaches(card, student, kind))
+
+
+def imitating(kind: AnswerKind) -> list[str]:
+    """Names of all registered students that can imitate answers of a kind."""
+    return sorted(card.name for card in STUDENTS.cards() if kind in card.answers)
 
 
 def check_setup(student: Student, setup: TaskSetup) -> None:

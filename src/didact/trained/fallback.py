@@ -39,8 +39,12 @@ class FallbackExplainer(WrappedExplainer):
         super().__init__(learned)
         if learned.disagreement is None:
             raise ParameterError(
-                "a fallback was given, but this explainer has no estimate of its disagreement with its reference; "
-                "train it with held-out texts"
+                "a fallback was given, but this explainer has no estimate of its disagreement with a reference; "
+                + (
+                    "train it with held-out texts"
+                    if learned.about.masks is None
+                    else "it learned from none, so refine it instead (command line: --refine)"
+                )
             )
         self.slow = slow
         self.above = learned.disagreement.threshold if above is None else above

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from didact.experiments.masking.cast import Contender
+from didact.experiments.masking.explainers import StudyExplainer
 from didact.experiments.masking.job import MaskingJob
 from didact.experiments.masking.tuning import TuningConfig
 from didact.meter import metered
@@ -107,19 +107,19 @@ def study_estimates(job: MaskingJob) -> list[Estimate]:
     recipe, model = job.recipe, job.model
     texts = TrainingTexts.of(model, job.texts["train"], job.validation, recipe.level)
     epochs = int(recipe.explainer.get("epochs", 10))
-    trained = [one for one in job.contenders if one.role == "paml"]
+    trained = [one for one in job.explainers if one.role == "paml"]
     judge = recipe.judge(recipe.optimised[0])
     made = [texts.training(epochs, judge, len(trained))]
     if recipe.search.get("trials"):
         made.insert(0, texts.search(TuningConfig(**recipe.search), judge, len(recipe.optimised)))
     tested = model.units(list(job.texts["test"]), recipe.level)
-    made += [_explaining(job, one, tested, texts.pace) for one in job.contenders]
+    made += [_explaining(job, one, tested, texts.pace) for one in job.explainers]
     graded = evaluations(lambda _, explained: job.metrics.grades(explained, model, model), model, tested[0])
-    work = [(units, Cost(graded * len(job.contenders)), 0.0) for units in tested]
+    work = [(units, Cost(graded * len(job.explainers)), 0.0) for units in tested]
     return [*made, forecast.priced("all grades", model, work, texts.pace)]
 
 
-def _explaining(job: MaskingJob, one: Contender, tested: Sequence[Units], pace: Pace) -> Estimate:
+def _explaining(job: MaskingJob, one: StudyExplainer, tested: Sequence[Units], pace: Pace) -> Estimate:
     if not one.is_trained:
         made = forecast.estimate(job.model, tested, job.explainer(one), pace)
         return replace(made, method=one.label)

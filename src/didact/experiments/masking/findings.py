@@ -12,7 +12,7 @@ import numpy as np
 from didact.experiments.distillation.summary import Grades, gather, spread
 from didact.experiments.engine.objects import read_object
 from didact.experiments.engine.toml import Plain
-from didact.experiments.masking.cast import Contender, contenders
+from didact.experiments.masking.explainers import StudyExplainer, study_explainers
 from didact.experiments.masking.grading import count_label
 from didact.experiments.masking.judges import metric_of
 from didact.experiments.masking.recipe import RANDOM, MaskingRecipe, trained_label
@@ -65,9 +65,9 @@ class MaskingFindings:
         return [*reversed(self.recipe.stages), *rivals, *self.recipe.selections, RANDOM]
 
     @cached_property
-    def contenders(self) -> list[Contender]:
+    def explainers(self) -> list[StudyExplainer]:
         """All explainers but those without a term of the loss."""
-        return [one for one in contenders(self.recipe) if not one.without]
+        return [one for one in study_explainers(self.recipe) if not one.without]
 
     def higher_is_better(self, metric: str) -> bool | None:
         """The direction of a metric."""
@@ -106,7 +106,7 @@ class MaskingFindings:
     @cached_property
     def crossed(self) -> dict[str, Comparison]:
         """Every two explainers on every metric, also those that they were not trained for."""
-        labels = [one.label for one in self.contenders]
+        labels = [one.label for one in self.explainers]
         return self._compared(
             {
                 one.label: {label: known[label] for label in labels if label in known}
@@ -215,7 +215,7 @@ class MaskingFindings:
         """Metrics on which an explainer that was trained for another is significantly worse than others."""
         lines = []
         for metric, comparison in self.crossed.items():
-            trained = [one for one in self.contenders if one.is_trained and one.metric != metric]
+            trained = [one for one in self.explainers if one.is_trained and one.metric != metric]
             below = [one.label for one in trained if self._beats(comparison, RANDOM, one.label)]
             if below:
                 lines.append(

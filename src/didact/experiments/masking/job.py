@@ -30,7 +30,7 @@ from didact.experiments.engine.objects import write_object
 from didact.experiments.engine.steps import KeyedStep, RecipeJob, Round, RunOptions
 from didact.experiments.engine.toml import Plain
 from didact.experiments.masking import teaching
-from didact.experiments.masking.cast import Contender, contenders
+from didact.experiments.masking.explainers import StudyExplainer, study_explainers
 from didact.experiments.masking.grading import StudyMetrics
 from didact.experiments.masking.recipe import PRESET, RANDOM, MaskingRecipe
 from didact.experiments.masking.speed import device_name, measure_speed
@@ -91,23 +91,23 @@ class MaskingJob(RecipeJob):
     def rounds(self) -> Iterator[Round]:
         """One round: searches and trainings first, as most of the rest waits for them."""
         steps = [self._searching(metric) for metric in self.recipe.optimised] if self._searches else []
-        trained = dict.fromkeys((one.metric, one.without) for one in self.contenders if one.is_trained)
+        trained = dict.fromkeys((one.metric, one.without) for one in self.explainers if one.is_trained)
         steps += [self._training(*key) for key in trained]
         steps += [self._tuning_surrogate] if self.metrics.needs_surrogate else []
-        for one in self.contenders:
+        for one in self.explainers:
             steps += [*self._explaining(one), self._grading(one)]
         yield Round("training, explanations and grades", [*steps, *self._teaching])
 
     def closing(self) -> Sequence[KeyedStep]:
         """Seconds per text, with nothing else running."""
-        steps = [step for one in self.contenders for step in self._explaining(one)]
+        steps = [step for one in self.explainers for step in self._explaining(one)]
         if not all(map(self.is_done, steps)):
             return []
         return [KeyedStep("speed", content_hash(["speed", device_name(), [step.key for step in steps]]), "speed")]
 
     def finish(self, *, complete: bool) -> None:
         """Write records and summary of what there is."""
-        graded = [self.parts.read(step.key) for step in map(self._grading, self.contenders) if self.is_done(step)]
+        graded = [self.parts.read(step.key) for step in map(self._grading, self.explainers) if self.is_done(step)]
         if not graded:
             return
         table = record_store.in_order(pa.concat_tables([part.replace_schema_metadata(None) for part in graded]))
@@ -150,12 +150,12 @@ class MaskingJob(RecipeJob):
     def explain(self, label: str, start: int) -> pa.Table:
         """Explanations of a chunk of the test texts."""
         texts = self.texts["test"][start : start + self.recipe.chunk]
-        made = self.explainer(self._contender(label)).explain(self.model, texts)
+        made = self.explainer(self._called(label)).explain(self.model, texts)
         return pa.Table.from_pylist([compact.packed(one) for one in made], _SCORES)
 
     def grade(self, label: str) -> pa.Table:
         """Records of one explainer."""
-        one = self._contender(label)
+        one = self._called(label)
         explained = self.explanations(label)
         surrogate = self._surrogate if self.metrics.needs_surrogate else None
         grades = self.metrics.grades(explained, self.model, surrogate)
@@ -185,7 +185,7 @@ class MaskingJob(RecipeJob):
 
     def speed(self) -> pa.Table:
         """Seconds and evaluations per text of one explainer of each kind."""
-        whole = [one for one in self.contenders if not one.without]
+        whole = [one for one in self.explainers if not one.without]
         first = {one.metric for one in whole if one.is_trained and one.metric == self.recipe.optimised[0]}
         timed = [one for one in whole if not one.is_trained or one.metric in first]
         explainers = {one.role if one.is_trained else one.label: self.explainer(one) for one in timed}
@@ -202,16 +202,16 @@ class MaskingJob(RecipeJob):
         return cast("NetworkModel", load_model(**expanded(self.recipe.model), trust_remote_code=trust))
 
     @cached_property
-    def contenders(self) -> list[Contender]:
+    def explainers(self) -> list[StudyExplainer]:
         """All explainers of the study."""
-        return contenders(self.recipe)
+        return study_explainers(self.recipe)
 
     @cached_property
     def metrics(self) -> StudyMetrics:
         """What grades them."""
         return StudyMetrics(self.recipe.measures)
 
-    def explainer(self, one: Contender) -> Explainer:
+    def explainer(self, one: StudyExplainer) -> Explainer:
         """An explainer of the study; those that are trained must have been."""
         if not one.is_trained:
             return self._static(one.label)
@@ -229,11 +229,11 @@ class MaskingJob(RecipeJob):
         entry = next(one for one in self.recipe.rivals if one.label == label)
         return ATTRIBUTIONS.get(entry.name).configured(**{**own, **entry.settings})
 
-    def _contender(self, label: str) -> Contender:
-        return next(one for one in self.contenders if one.label == label)
+    def _called(self, label: str) -> StudyExplainer:
+        return next(one for one in self.explainers if one.label == label)
 
     def _read_explanations(self, label: str) -> list[Explanation]:
-        steps = self._explaining(self._contender(label))
+        steps = self._explaining(self._called(label))
         rows = [row for step in steps for row in self.parts.read(step.key).to_pylist()]
         return compact.unpacked(rows, self.model.units(self.texts["test"], self.recipe.level), self.model)
 
@@ -296,13 +296,12 @@ class MaskingJob(RecipeJob):
 
     def _plan_training(self, metric: str, without: str) -> KeyedStep:
         searched = self._searching(metric) if self._searches else None
-        found = None if searched is None else searched.key
-        key = content_hash(["train", self._learned_from, self._metric_hash(metric), found, without])
+        key = content_hash(["train", self._learned_from, self._metric_hash(metric), searched and searched.key, without])
         name = f"train/{metric}" + (f"/without {without}" if without else "")
         after = frozenset() if searched is None else frozenset({searched.name})
         return KeyedStep(name, key, "train", (metric, without), after)
 
-    def _plan_explaining(self, one: Contender) -> tuple[KeyedStep, ...]:
+    def _plan_explaining(self, one: StudyExplainer) -> tuple[KeyedStep, ...]:
         after: frozenset[str] = frozenset()
         if one.is_trained:
             training = self._training(one.metric, one.without)
@@ -318,7 +317,7 @@ class MaskingJob(RecipeJob):
             steps.append(KeyedStep(f"explain/{one.label}/{start}", key, "explain", (one.label, start), after))
         return tuple(steps)
 
-    def _grading(self, one: Contender) -> KeyedStep:
+    def _grading(self, one: StudyExplainer) -> KeyedStep:
         steps = self._explaining(one)
         tuned = [self._tuning_surrogate] if self.metrics.needs_surrogate else []
         measured = [step.key for step in (*steps, *tuned)]
@@ -342,8 +341,8 @@ class MaskingJob(RecipeJob):
         return [KeyedStep("teach", key, "teach", (), frozenset(step.name for step in steps))]
 
     @property
-    def _teachers(self) -> list[Contender]:
-        return [one for one in self.contenders if not one.without]
+    def _teachers(self) -> list[StudyExplainer]:
+        return [one for one in self.explainers if not one.without]
 
     # Places and facts.
 
@@ -369,7 +368,7 @@ class MaskingJob(RecipeJob):
         def known(steps: Sequence[KeyedStep]) -> Plain:
             return {step.name: self._facts(step) for step in steps if self.is_done(step)}
 
-        trained = dict.fromkeys((one.metric, one.without) for one in self.contenders if one.is_trained)
+        trained = dict.fromkeys((one.metric, one.without) for one in self.explainers if one.is_trained)
         searches = [self._searching(metric) for metric in self.recipe.optimised] if self._searches else []
         return {
             "study": self.recipe.to_dict() | {"model": Path(str(self.recipe.model["source"])).name},

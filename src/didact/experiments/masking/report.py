@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from didact.experiments.distillation.summary import spread
 from didact.experiments.engine.toml import Options
 from didact.experiments.masking.findings import MaskingFindings
@@ -83,7 +85,7 @@ def crossed_table(findings: MaskingFindings) -> ReportTable:
     """Every explainer on every metric, also those that it was not trained for."""
     compared = findings.crossed
     rows = []
-    for one in findings.contenders:
+    for one in findings.explainers:
         cells = []
         for metric, comparison in compared.items():
             cell = _cell(comparison, one.label, findings.grades[metric].get(one.label))
@@ -208,7 +210,7 @@ def _cell(comparison: Comparison, name: str, values: Floats | None) -> TableCell
         return None
     mean, half, texts = spread(values)
     best = comparison.best == name
-    tied = not best and name in comparison.leaders
+    tied = not best and name in comparison.leaders and bool(np.isfinite(comparison.adjusted).any())
     return TableCell(
         number(mean, 0.5), f"± {number(half, 0.5)}", TIED if tied else "", best, title=f"{texts} texts", value=mean
     )

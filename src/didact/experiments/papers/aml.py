@@ -63,8 +63,8 @@ def read(folder: Path | str | None = None) -> Measured:
         runs = [path.parent for path in sorted([*place.glob("manifest.json"), *place.glob("*/manifest.json")])]
         finished = [run for run in runs if (run / "records.parquet").is_file() and _kind(run) == "masking"]
         if finished:
-            found = [MaskingFindings.read(run) for run in finished]
-            return Measured(place, {run.name: run for run in found})
+            read_runs = [MaskingFindings.read(run) for run in finished]
+            return Measured(place, {run.name: run for run in read_runs})
     if folder is not None:
         raise InputError(f"{folder} holds no finished run of kind masking: give the folder of one, or its parent")
     return Measured(None)

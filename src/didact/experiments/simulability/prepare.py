@@ -12,7 +12,7 @@ from didact.data.questions import Question, load_questions
 from didact.data.sampling import sample, shuffled
 from didact.errors import InputError, ParameterError
 from didact.experiments.engine.toml import Entry, Options, Plain
-from didact.experiments.simulability.recipe import SimulabilityRecipe, every_channel
+from didact.experiments.simulability.recipe import SimulabilityRecipe, able_students, every_channel
 from didact.metrics.base import METRICS
 from didact.models.load import load_model
 from didact.protocols import Explainer, Metric, Model
@@ -241,7 +241,7 @@ def configured(given: Sequence[Entry]) -> dict[str, Explainer]:
 
 def _students(recipe: SimulabilityRecipe, task: AnswerKind) -> tuple[dict[str, Student], dict[str, WeightedChannel]]:
     """Students by label and the channels that reach any of them."""
-    students = {one.label: STUDENTS.get(one.name).configured(**one.settings) for one in recipe.students}
+    students = {one.label: STUDENTS.get(one.name).configured(**one.settings) for one in able_students(recipe, task)}
     channels = {}
     for one in recipe.channels or every_channel():
         settings = dict(one.settings)

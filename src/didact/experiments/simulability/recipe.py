@@ -26,6 +26,7 @@ from didact.simulation.hints import HintFormat
 from didact.simulation.scoring import METRICS
 from didact.simulation.simulability import Plan
 from didact.students.base import CHANNELS
+from didact.students.matching import imitating
 from didact.types import AnswerKind
 
 KIND = "simulability"
@@ -35,7 +36,7 @@ STUDENTS = (
     Entry("ridge", "ridge"),
     Entry("bilstm_attention", "bilstm_attention", {"embedding": 64, "hidden": 64}),
 )
-"""The students of a recipe that names none: cheap enough for a laptop."""
+"""The students of a recipe that names none, where they can imitate the teacher: cheap enough for a laptop."""
 
 EXPLAINERS = tuple(Entry(name, name) for name in ("occlusion", "gradient_x_input", "attention"))
 
@@ -167,6 +168,14 @@ class SimulabilityRecipe(TomlRecipe):
             for one in self.hints
         ]
         return super().to_dict() | {"hints": hints}
+
+
+def able_students(recipe: SimulabilityRecipe, task: AnswerKind) -> tuple[Entry, ...]:
+    """The students of a recipe; where it names none and the usual ones cannot give such answers, those that can."""
+    able = imitating(task)
+    if recipe.students != STUDENTS or any(one.name in able for one in STUDENTS):
+        return recipe.students
+    return tuple(Entry(name, name) for name in able)
 
 
 def every_channel() -> tuple[Entry, ...]:

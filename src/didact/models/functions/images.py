@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from didact.errors import InputError, ParameterError
 from didact.ops.blur import gaussian_blur
 from didact.ops.masking import Absence
-from didact.ops.superpixels import superpixels
+from didact.ops.superpixels import boxes_of, superpixels
 from didact.regions import masks_of
 from didact.types import Box, Example, Image, Keep, Level, Region, Units
 
@@ -181,12 +181,8 @@ def _painted(image: Image, operator: Absence) -> Pixels:
 
 
 def _superpixels(image: Image, parts: int) -> Cut:
-    from scipy import ndimage  # a first explanation of a text need not wait for it
-
     owner = superpixels(image.pixels, parts)
-    places = ndimage.find_objects(owner + 1)
-    boxes = [(across.start, down.start, across.stop, down.stop) for down, across in places]
-    return Cut(masks_of(owner), owner.astype(np.int32), np.array(boxes))
+    return Cut(masks_of(owner), owner.astype(np.int32), boxes_of(owner))
 
 
 def _grid(image: Image, squares: int) -> Cut:

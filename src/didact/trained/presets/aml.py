@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         examples=(
             "didact train aml --model ./my-model --data reviews.jsonl --out runs/aml",
             "didact train aml --data sst2 --limit 1000 --preserve 0.4 --sparse 0.2 --destroy 0.9",
+            "didact train aml --data sst2 --limit 1000 --metric comprehensiveness --trials 30 --out runs/aml",
             'didact explain "A warm, funny and wonderful film." --explainer runs/aml',
         ),
     )

@@ -18,7 +18,7 @@ from didact.errors import CapabilityError, ParameterError
 from didact.models.planner import Budget
 from didact.protocols import Model
 from didact.registry import Registry
-from didact.types import Explanation, Prediction, Units
+from didact.types import Example, Explanation, Prediction, Units
 
 Item = Mapping[str, NDArray[np.generic]]
 """One example as a shape reads it: plain arrays, computed once and kept."""
@@ -57,6 +57,10 @@ class Shape(nn.Module, ABC):
     card: ClassVar[ShapeCard]
     fixed: ClassVar[frozenset[str]] = frozenset()
     """Columns of a batch that have the same sizes in every one, rows aside."""
+
+    @classmethod
+    def check_examples(cls, examples: Sequence[Example]) -> None:
+        """Refuse examples of a kind that this shape cannot read, before anything is computed for them."""
 
     @classmethod
     @abstractmethod

@@ -12,7 +12,7 @@ Role = Literal["rival", "random", "paml", "faml"]
 
 
 @dataclass(frozen=True)
-class Contender:
+class StudyExplainer:
     """An explainer of a study.
 
     Attributes:
@@ -33,16 +33,16 @@ class Contender:
         return bool(self.metric)
 
 
-def contenders(recipe: MaskingRecipe) -> list[Contender]:
+def study_explainers(recipe: MaskingRecipe) -> list[StudyExplainer]:
     """All explainers of a study; random scores among them, whatever the recipe names."""
-    rivals = [Contender(one.label, "rival") for one in recipe.rivals]
-    return [*rivals, Contender(RANDOM, "random"), *_trained(recipe)]
+    rivals = [StudyExplainer(one.label, "rival") for one in recipe.rivals]
+    return [*rivals, StudyExplainer(RANDOM, "random"), *_trained(recipe)]
 
 
-def _trained(recipe: MaskingRecipe) -> Iterator[Contender]:
+def _trained(recipe: MaskingRecipe) -> Iterator[StudyExplainer]:
     for metric in recipe.optimised:
         lacking = recipe.ablations if metric in recipe.ablated else ()
         for without in ("", *lacking):
             for stage in recipe.stages:
                 role: Role = "paml" if stage == "paml" else "faml"
-                yield Contender(trained_label(stage, metric, without), role, metric, without)
+                yield StudyExplainer(trained_label(stage, metric, without), role, metric, without)
