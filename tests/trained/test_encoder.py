@@ -26,8 +26,10 @@ from didact.testing.tiny import (
 )
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.metadata import ExplainerMetadata
-from didact.trained.shapes.base import Item, unread_note
+from didact.trained.notes import unread_note
+from didact.trained.shapes.base import Item
 from didact.trained.shapes.encoder import AttributionEncoder
+from didact.trained.signals.mask import MaskSignal
 from didact.trained.signals.regression import Regression
 from didact.types import Example, Explanation, Prediction, Span, Units
 
@@ -200,6 +202,19 @@ def test_what_the_backbone_cuts_off_is_named_and_gets_the_mean() -> None:
     read = long.array[: unread[0]]
     assert long.array[unread[0] :] == pytest.approx([read.mean()] * (11 - unread[0]), abs=1e-6)
     assert np.ptp(read) > 0
+
+
+def test_a_mask_explainer_says_that_its_scores_are_for_what_is_predicted() -> None:
+    model = network()
+    encoder, _ = built(model)
+    about = ExplainerMetadata.of(model, method="encoder")
+    predicted = model.predict(EXAMPLES[:1])[0].label
+    (other,) = set(model.labels) - {predicted}
+    for signal, said in ((MaskSignal(), True), (Regression(), False)):
+        explainer = LearnedExplainer(encoder, signal, about)
+        (plain,), (given,) = (explainer.explain(model, EXAMPLES[:1], [label]) for label in (predicted, other))
+        assert plain.warnings == ()
+        assert any(f"and not for the given target {other!r}" in warning for warning in given.warnings) == said
 
 
 def test_the_prediction_has_its_place_at_the_limit() -> None:

@@ -46,7 +46,12 @@ def embedded_path(name: str = SENTIMENT) -> Path:
 
 
 def load_encoder(
-    name: str | Path | None, *, dropout: float | None = None, labels: Sequence[str] = (), seed: int = 0
+    name: str | Path | None,
+    *,
+    dropout: float | None = None,
+    labels: Sequence[str] = (),
+    seed: int = 0,
+    hint: str = WANTED,
 ) -> Loaded:
     """Network and fast tokenizer, in float32 on the CPU and in evaluation mode; code that comes along never runs.
 
@@ -56,9 +61,10 @@ def load_encoder(
         labels: with names, a new classification head for them is put on; without, the encoder comes without any head
             and pooler.
         seed: decides the first weights of such a head.
+        hint: what may be given instead of one that cannot be read, for the message.
     """
     place = str(embedded_path() if name is None else name)
-    with reading(f"the encoder {name!r}", f"({WANTED})"):
+    with reading(f"the encoder {name!r}", f"({hint})"):
         config = read_config(place)
         _configure(config, dropout, labels)
         tokenizer: PreTrainedTokenizerBase = pretrained("AutoTokenizer", place)

@@ -22,7 +22,8 @@ from didact.provenance import content_hash, is_sampled, versions
 from didact.trained import checkpoints, held_out, onnx, serialization
 from didact.trained.disagreement import DisagreementEstimate, features
 from didact.trained.metadata import ExplainerMetadata, SavedDescription
-from didact.trained.shapes.base import Item, Shape, check_shape, unread_note
+from didact.trained.notes import target_note, unread_note
+from didact.trained.shapes.base import Item, Shape, check_shape
 from didact.trained.signals.base import Signal
 from didact.types import (
     Card,
@@ -193,7 +194,7 @@ class LearnedExplainer:
                 signed=self.signed,
                 cost=cost,
                 details=d,
-                warnings=(*cautions, *w),
+                warnings=(*cautions, *w, *target_note(self.signal, t, p)),
                 model=source,
                 versions=now,
             )

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 FOLDER = "backbone"
 """Where a saved explainer keeps the configuration and the tokenizer of its backbone."""
 
+WANTED = (
+    "give a directory with config.json, a tokenizer and safetensors, a Hub id, 'default' for the embedded English "
+    "encoder, or 'explained' for a copy of the explained model's own"
+)
 CURE = "give backbone= a directory or Hub id of an encoder (for English texts 'default' is the embedded one)"
 
 
@@ -39,7 +43,7 @@ def load_backbone(model: Model, config: EncoderConfig) -> tuple[PreTrainedModel,
         name = str(embedded_path(name.removeprefix(EMBEDDED)))
     if config.reads == "image":
         return load_image_encoder(name, dropout=config.dropout)
-    return load_encoder(name, dropout=config.dropout)
+    return load_encoder(name, dropout=config.dropout, hint=WANTED)
 
 
 def explained_backbone(model: Model, settings: EncoderConfig) -> tuple[PreTrainedModel, object]:

@@ -186,9 +186,6 @@ class Shape(nn.Module, ABC):
         return max((len(column) for column in item.values() if np.ndim(column)), default=1)
 
 
-NAMED = 3
-"""Units that a warning names."""
-
 SHAPES: Registry[Shape, ShapeCard] = Registry(
     "shape", "didact.trained.shapes", [str(Path(__file__).parent)], "didact.shapes"
 )
@@ -204,16 +201,3 @@ def check_shape(card: ShapeCard, model: Model) -> None:
             f"the {card.name} needs a model that is {' and '.join(sorted(missing))}, which {model.name} is not; shapes "
             f"that work with it: {', '.join(works)}"
         )
-
-
-def unread_note(shape: Shape, units: Units, item: Item) -> tuple[str, ...]:
-    """A warning that names units which the shape does not read, blanks aside; empty where it reads all."""
-    texts = units.texts
-    missed = [texts[number] for number in shape.unread(item) if texts[number].strip()]
-    if not missed:
-        return ()
-    named = ", ".join(map(repr, missed[:NAMED])) + (", ..." if len(missed) > NAMED else "")
-    return (
-        f"the {shape.card.name} of this explainer does not read {len(missed)} of {len(units)} units ({named}); "
-        "they have the mean score of the others",
-    )
