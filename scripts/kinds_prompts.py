@@ -3,8 +3,10 @@
     python scripts/kinds_prompts.py --model SmolLM2-135M-Instruct.Q4_1.gguf --out docs/results/kinds/prompts.json
     python scripts/kinds_prompts.py --model DIR --texts 3 --accuracy 10 --only accuracy faithfulness
 
-The data are the presets sst2 and ag_news, the prompts those in docs/kinds/prompts. Sections that --seconds leaves no
-time for are not begun; each is written as soon as it is done.
+The data are the presets sst2 and ag_news, the prompts those in docs/kinds/prompts. With --choose N, ways to put the
+prompt (order of shots, calibration, as a chat) are compared by their accuracy on N training texts, and the best is
+used; test texts have no part in it. Sections that --seconds leaves no time for are not begun; each is written as soon
+as it is done.
 """
 
 from __future__ import annotations
@@ -61,6 +63,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="where the record goes, as JSON")
     parser.add_argument("--texts", type=int, default=50, help="explained per task")
     parser.add_argument("--accuracy", type=int, default=400, help="predicted per task")
+    parser.add_argument(
+        "--choose", type=int, default=0, help="training texts that prompts are compared on (default: 0)"
+    )
     parser.add_argument("--timed", type=int, default=10, help="texts that are timed")
     parser.add_argument("--seconds", type=float, default=540.0, help="begin nothing new after so many")
     parser.add_argument("--device")
@@ -88,6 +93,10 @@ def measured(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
         examples = list(load_data(task, split=TASKS[task], limit=max(args.texts, args.accuracy)).examples)
         own: dict[str, Any] = {"shots": len(prompt_of(model).shots), "split": TASKS[task], "seconds": {}}
         record["tasks"][task] = own
+        if args.choose:
+            training = list(load_data(task, split="train", limit=args.choose).examples)
+            model, own["prompts"] = chosen_prompt(model, training)
+            yield record
         for name in args.only:
             if time.perf_counter() - began < args.seconds:
                 start = time.perf_counter()
@@ -99,10 +108,36 @@ def measured(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 def prompted(first: NetworkModel, task: str) -> NetworkModel:
     """The same network with a task's prompt."""
-    model = load_model((first.network, first.tokenizer), prompt=PROMPTS / f"{task}.toml")
+    return with_prompt(first, Prompt.read(PROMPTS / f"{task}.toml"))
+
+
+def with_prompt(first: NetworkModel, prompt: Prompt) -> NetworkModel:
+    """The same network with another prompt."""
+    model = load_model((first.network, first.tokenizer), prompt=prompt)
     assert isinstance(model, NetworkModel)
     model.name = first.name
     return model
+
+
+def chosen_prompt(model: NetworkModel, training: list[Example]) -> tuple[NetworkModel, dict[str, Any]]:
+    """The model with the prompt of the highest accuracy on training texts, and the accuracy of each."""
+    own = prompt_of(model)
+    shots = {"as written": own.shots, "reversed": own.shots[::-1]}
+    neutral = {"": (), ", calibrated": ("N/A",), ", calibrated by three": ("N/A", "[MASK]", "text")}
+    ways = {
+        f"shots {order}{', chat' if chat else ''}{how}": replace(own, shots=given, chat=chat, calibration=texts)
+        for order, given in shots.items()
+        for chat in (False, True)
+        for how, texts in neutral.items()
+    }
+    right: dict[str, float] = {}
+    for name, prompt in ways.items():
+        tried = with_prompt(model, prompt)
+        wanted = [gold_index(tried, example) for example in training]
+        right[name] = float(np.mean([one.index for one in tried.predict(training)] == np.array(wanted)))
+        print(name, right[name], file=sys.stderr, flush=True)
+    best = max(right, key=right.__getitem__)
+    return with_prompt(model, ways[best]), {"training texts": len(training), "accuracy": right, "chosen": best}
 
 
 def prompt_of(model: NetworkModel) -> Prompt:

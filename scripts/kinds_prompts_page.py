@@ -48,7 +48,8 @@ def picked(versions: dict[str, str]) -> dict[str, str]:
 
 def sentences(own: dict[str, Any]) -> list[str]:
     """Accuracy, reuse of prefixes, and peers, as far as they were measured."""
-    made = [accuracy(own["accuracy"])] if "accuracy" in own else []
+    made = [chosen(own["prompts"])] if "prompts" in own else []
+    made += [accuracy(own["accuracy"])] if "accuracy" in own else []
     made += [reuse(kind, row) for kind, row in own.get("prefix_reuse", {}).items() if isinstance(row, dict)]
     if "captum" in own:
         row = own["captum"]
@@ -64,6 +65,15 @@ def sentences(own: dict[str, Any]) -> list[str]:
             f"evaluation, ours {1e3 * row['ours']:.1f} ms, **{row['speed-up']:.1f} ×** (it explains the whole prompt)."
         )
     return [f"{sentence}\n" for sentence in made]
+
+
+def chosen(row: dict[str, Any]) -> str:
+    """How the prompt was chosen."""
+    values = row["accuracy"].values()
+    return (
+        f"Of {len(values)} ways to put the prompt the one with the highest accuracy on {row['training texts']} "
+        f"training texts was taken ({row['chosen']}: {max(values):.3f}; the lowest has {min(values):.3f})."
+    )
 
 
 def accuracy(row: dict[str, float]) -> str:

@@ -167,5 +167,6 @@ def test_images_are_refused_where_texts_are_read(tmp_path: Path) -> None:
     model, images = didact.load_model("default:shapes"), shapes(6)
     with pytest.raises(InputError, match="students read texts"):
         didact.simulate(images, model, ["occlusion"], out=tmp_path / "run", progress=False)
-    with pytest.raises(CapabilityError, match="preset probe"):
-        didact.train("l2e", images, model, "random", progress=False)
+    with metered() as meter, pytest.raises(CapabilityError, match="preset probe"):
+        didact.train("l2e", images, model, "occlusion", progress=False)
+    assert meter.forwards == 0

@@ -153,7 +153,9 @@ class Example:
     def preview(self) -> str:
         """The beginning of the first field, for messages."""
         first = self.fields[0] if self.fields else ""
-        return f"{first!r:.60}" if isinstance(first, str) else f"an image of {first.size[0]} x {first.size[1]} pixels"
+        if not isinstance(first, str):
+            return f"an image of {first.size[0]} x {first.size[1]} pixels"
+        return repr(first if len(first) <= 60 else f"{first[:57]}...")
 
     @property
     def fingerprint(self) -> str:

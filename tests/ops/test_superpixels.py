@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from didact.ops.superpixels import superpixels
+from didact.ops.superpixels import boxes_of, superpixels
 
 
 def scene(height: int = 90, width: int = 120) -> np.ndarray:
@@ -50,3 +50,10 @@ def test_any_size_has_parts(height: int, width: int) -> None:
     assert labels.shape == (height, width)
     assert 1 <= labels.max() + 1 <= min(40, height * width)
     assert (labels == superpixels(scene(height, width), 20)).all()
+
+
+def test_boxes_are_the_smallest_boxes_round_the_parts() -> None:
+    owner = superpixels(np.random.default_rng(0).integers(0, 256, (30, 50, 3)).astype(np.uint8), 12)
+    for number, (left, top, right, bottom) in enumerate(boxes_of(owner).tolist()):
+        rows, columns = np.nonzero(owner == number)
+        assert (left, top, right, bottom) == (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1)

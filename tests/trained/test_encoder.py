@@ -1,6 +1,7 @@
 """A pretrained encoder as an explainer: what it reads, what it keeps, and how it is saved."""
 
 import copy
+import dataclasses
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,7 +29,7 @@ from didact.trained.metadata import ExplainerMetadata
 from didact.trained.shapes.base import Item, unread_note
 from didact.trained.shapes.encoder import AttributionEncoder
 from didact.trained.signals.regression import Regression
-from didact.types import Example, Explanation, Prediction, Units
+from didact.types import Example, Explanation, Prediction, Span, Units
 
 EXAMPLES = [Example(text) for text in TEXTS]
 CAUSAL = ("llama", "mistral", "gpt2")
@@ -250,6 +251,15 @@ def test_both_texts_of_a_pair_are_read() -> None:
         torch.testing.assert_close(together[1, :2], numbers(encoder, read[1:])[0], atol=1e-5, rtol=1e-5)
 
 
+def test_more_texts_than_a_pair_are_refused() -> None:
+    """Shots of a prompt are fields of the example, and no encoder reads several texts."""
+    model = network()
+    encoder, units = built(model)
+    several = dataclasses.replace(units[0], example=Example("good", "film", "dull"), regions=(Span(0, 4),))
+    with pytest.raises(InputError, match="reads a text or a pair, and 3 texts were given"):
+        encoder.read(model, [several], [0], model.predict(EXAMPLES[:1]))
+
+
 def test_a_predicted_number_is_standardised() -> None:
     model = network(labels=("quality",))
     encoder, units = built(model, [Example(text, text) for text in TEXTS])
@@ -340,6 +350,7 @@ def test_it_is_loaded_without_the_backbone_it_came_from(kind: str, tmp_path: Pat
     loaded = LearnedExplainer.from_pretrained(tmp_path / "saved", model=model, device="cpu")
     for one, other in zip(explainer.explain(model, examples), loaded.explain(model, examples), strict=True):
         assert one.scores == other.scores
+    assert loaded.shape.settings["backbone"] == "source"  # no path of this machine
     names = {path.name for path in (tmp_path / "saved").rglob("*") if path.is_file()}
     assert {"config.json", "model.safetensors", "README.md"} <= names
     assert not [name for name in names if name.endswith((".bin", ".pt", ".pkl"))]

@@ -19,6 +19,7 @@ from didact.models.load import load_model
 from didact.models.network import NetworkModel
 from didact.protocols import Model
 from didact.testing.learned import case_model, case_texts
+from didact.trained import masking
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.fallback import FallbackExplainer
 from didact.trained.fit_types import FitConfig
@@ -26,7 +27,9 @@ from didact.trained.held_out_masks import HeldOutMasks, held_out_masks
 from didact.trained.judging import Judge
 from didact.trained.masking import MaskTraining, learn_masks
 from didact.trained.presets.base import PRESETS, TrainingInput
-from didact.types import Example, Explanation, Floats, Target
+from didact.trained.shapes.base import Shape
+from didact.trained.shapes.probe import Probe
+from didact.types import Example, Explanation, Floats, Target, Units
 
 EPOCHS = 6
 PROMPT = embedded_path("reviews") / "prompt.toml"
@@ -130,6 +133,31 @@ def test_the_best_epoch_by_the_judge_is_kept_in_its_direction(lower: bool) -> No
     assert explainer.about.scores["evenness on validation texts, by which the epoch was chosen"] == best
 
 
+def test_the_judge_sees_texts_that_are_neither_trained_nor_measured_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The published split drew validation texts from the training texts."""
+    seen: dict[str, set[str]] = {"train": set(), "validation": set(), "held out": set()}
+
+    def grade(_: Model, explanations: Sequence[Explanation]) -> Floats:
+        seen["validation"].update(one.example.text for one in explanations)
+        return np.zeros(len(explanations))
+
+    def noted(model: Model, explanations: Sequence[Explanation]) -> HeldOutMasks:
+        seen["held out"].update(one.example.text for one in explanations)
+        return held_out_masks(model, explanations)
+
+    def built(cls: type[Probe], model: Model, units: Sequence[Units], *rest: object) -> Shape:
+        seen["train"].update(own.example.text for own in units)
+        return build(model, units, *rest)  # type: ignore[arg-type]
+
+    build = Probe.build
+    monkeypatch.setattr(Probe, "build", classmethod(built))
+    monkeypatch.setattr(masking, "held_out_masks", noted)
+    brief = dataclasses.replace(RECIPE, training=FitConfig(epochs=1, device="cpu"))
+    learn_masks(given(20, judge=Judge("nothing", True, grade)), brief)
+    assert [len(texts) for texts in seen.values()] == [14, 3, 3]
+    assert len(set[str]().union(*seen.values())) == 20
+
+
 def test_a_judge_that_is_defined_nowhere_is_named() -> None:
     judge = Judge("evenness", True, lambda _, explanations: np.full(len(explanations), np.nan))
     with pytest.raises(ParameterError, match="evenness is defined on none of the 3 validation texts"):
@@ -190,6 +218,15 @@ def test_a_function_without_gradients_is_refused() -> None:
     box = case_model("black_box")
     with pytest.raises(CapabilityError, match="mask needs a model that is differentiable"):
         learn_masks(dataclasses.replace(given(), model=box), dataclasses.replace(RECIPE, shape="scorer"))
+
+
+def test_a_short_text_has_a_marked_unit_too() -> None:
+    """A fifth of three words, rounded down as published, is none: then every explainer is equally good."""
+    (explanation,) = Occlusion().explain(model(), ["a terrible film"])
+    measured = held_out_masks(model(), [explanation] * 12)
+    assert (measured.kept, measured.lost) == (1.0, 1.0)
+    assert measured.kept_at_random < 1
+    assert measured.verdict == "decides"
 
 
 @pytest.mark.parametrize("kept", [True, False])

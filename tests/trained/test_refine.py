@@ -115,7 +115,7 @@ def trained_alone(shape: Shape, batch: TrainingBatch, config: RefineConfig) -> T
     own = copy.deepcopy(shape).eval()
     frozen = {id(module.weight) for module in own.modules() if isinstance(module, torch.nn.Embedding)}
     weights = [weight for weight in own.parameters() if id(weight) not in frozen]
-    optimizer = torch.optim.AdamW(weights, lr=config.learning_rate, weight_decay=config.weight_decay)
+    optimizer = torch.optim.AdamW(weights, lr=config.rate, weight_decay=config.weight_decay)
     steps = config.steps or 0
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / steps)
     maps = [MaskSignal().scores(own(batch.inputs)).detach()[0]]
@@ -233,6 +233,12 @@ def test_the_explainer_is_not_changed(model: Model) -> None:
     assert tensors_hash(explainer.shape.state_dict()) == weights
     assert (explainer.parameters, [weight.requires_grad for weight in explainer.shape.parameters()]) == before
     assert not explainer.shape.training
+
+
+def test_changes_of_low_rank_are_learned_faster_unless_a_rate_is_given() -> None:
+    assert RefineConfig().rate == 4e-5
+    assert RefineConfig(rank=4).parameters["learning_rate"] == 1e-3
+    assert RefineConfig(rank=4, learning_rate=0.1).rate == 0.1
 
 
 def test_low_rank_learns_fewer_numbers(model: Model) -> None:

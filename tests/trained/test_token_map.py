@@ -1,9 +1,12 @@
 """Units and tokens of different tokenizers are brought together by their characters."""
 
 import unicodedata
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+from didact.models.encoders import pretrained
 from didact.models.tokens.encoding import Encoder
 from didact.testing.tiny import tiny_tokenizer
 from didact.trained.shapes._token_map import token_table
@@ -22,11 +25,11 @@ HARD = {
 MAKERS = ("bert", "roberta", "xlm-roberta", "llama", "distilbert")
 
 
-def encoded(maker: str, *texts: str) -> Encoder:
+def encoded(maker: str) -> Encoder:
     return Encoder(tiny_tokenizer(maker), None, 1.0)
 
 
-def shared(one: tuple[int, int, int], other: tuple[int, int, int]) -> bool:
+def meet(one: tuple[int, int, int], other: tuple[int, int, int]) -> bool:
     """Slow truth: the characters of both, compared one by one."""
     return one[0] == other[0] and bool(set(range(*one[1:])) & set(range(*other[1:])))
 
@@ -41,7 +44,10 @@ def test_a_unit_has_exactly_the_tokens_that_share_a_character_with_it(text: str,
             table = token_table(units, code.tokens)
             for span, row in zip(units.spans, table, strict=True):
                 own = (span.field, span.start, span.end)
-                wanted = {at for at, token in enumerate(code.tokens) if token is not None and shared(own, token)}
+                wanted = {at for at, token in enumerate(code.tokens) if token is not None and meet(own, token)}
+                if not wanted and row.max() >= 0:
+                    assert unicodedata.category(text[span.start]) == "Mn"  # it has the token of its letter
+                    continue
                 found = {int(at) for at in row if at >= 0}
                 if level == "token" and explained == backbone:
                     assert len(found) == 1
@@ -90,7 +96,29 @@ def test_a_unit_without_a_token_has_none() -> None:
     assert token_table(units, [None, None]).tolist() == [[-1], [-1], [-1]]
 
 
+def test_a_dropped_accent_has_the_token_of_its_letter() -> None:
+    text = unicodedata.normalize("NFD", "déjà")
+    (units,) = encoded("llama").units([Example(text)], "token")
+    assert "\u0301" in units.texts
+    assert token_table(units, [None, (0, 0, 2), (0, 3, 4), (0, 4, 5), None])[:, 0].tolist() == [1, 1, 1, 1, 2, 3, 3, 3]
+    alone = Units(Example("\u0301a"), "token", (Span(0, 1), Span(1, 2)))
+    assert token_table(alone, [(0, 1, 2)]).tolist() == [[-1], [0]]
+
+
 def test_overlapping_units_and_nested_tokens_are_found() -> None:
     units = Units(Example("abcdef"), "word", (Span(0, 6), Span(2, 3), Span(4, 6)))
     tokens = [(0, 0, 6), (0, 1, 2), (0, 2, 4)]
     assert [set(row.tolist()) - {-1} for row in token_table(units, tokens)] == [{0, 1, 2}, {0, 2}, {0}]
+
+
+@pytest.mark.parametrize("text", HARD.values(), ids=HARD)
+def test_real_word_pieces_cover_the_units_of_other_tokenizers(text: str, shared: Path) -> None:
+    """A tokenizer that lowers, strips accents and drops joiners still reads every unit that has a letter."""
+    backbone = Encoder(pretrained("AutoTokenizer", str(shared / "weights" / "minilm-base")), 256, 1.0)
+    (code,) = backbone.encode([Example(text)])
+    for explained in MAKERS:
+        for level in ("word", "token"):
+            (units,) = encoded(explained).units([Example(text)], level)
+            table = token_table(units, code.tokens)
+            unread = [units.texts[number] for number in np.flatnonzero((table < 0).all(axis=1))]
+            assert not [one for one in unread if any(map(str.isalnum, one))], f"{explained} {level}: {unread}"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from torch import nn
+from typing import TYPE_CHECKING
 
 from didact.errors import CapabilityError
 from didact.models.hidden import hidden_layers
 from didact.models.layers import is_layered
 from didact.models.traits import Traits
 from didact.protocols import ATTENTIVE, DIFFERENTIABLE, GENERATIVE, HIDDEN, LAYERED
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 MISSING = {
     ATTENTIVE: "neither uses Transformers' attention interface nor returns full attention maps; use a method that does "
@@ -18,7 +21,7 @@ MISSING = {
 }
 
 
-def offered(network: nn.Module, traits: Traits, *, writes: bool) -> frozenset[str]:
+def offered(network: PreTrainedModel, traits: Traits, *, writes: bool) -> frozenset[str]:
     """What methods may need of a network with these traits; ``writes`` is whether its reader can have it answer."""
     holds = {
         DIFFERENTIABLE: traits.takes_embeddings,

@@ -278,7 +278,7 @@ def soft_outputs_are_what_is_predicted(model: NetworkModel, examples: Sequence[E
     kept = model.keep_outputs(units, [np.ones((1, len(own)), dtype=np.bool_) for own in units])
     for own, same, prediction in zip(whole, kept, predictions, strict=True):
         known = np.log(prediction.probabilities) if prediction.probabilities else np.array(prediction.outputs)
-        assert own.shape == (1, len(model.labels)) == same.shape
+        assert {tuple(own.shape), same.shape} == {(1, len(model.labels))}
         assert_close(model, own[0].detach().double().cpu().numpy(), known)
         assert_close(model, same[0], known)
     (slope,) = torch.autograd.grad(torch.cat(half)[:, 0].sum(), absent)

@@ -11,6 +11,9 @@ from didact.registry import unknown
 from didact.settings import allowed, fits, shown
 from didact.types import JsonValue
 
+COPIED, CHANGED = 4e-5, 1e-3
+"""Usual learning rates of copied matrices and of changes of low rank to them."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RefineConfig:
@@ -20,7 +23,8 @@ class RefineConfig:
 
     Args:
         steps: updates per text; None for as many as ``seconds`` allow.
-        learning_rate: of AdamW at the first step; it falls linearly and would reach 0 after the last one.
+        learning_rate: of AdamW at the first step; it falls linearly and would reach 0 after the last one. When not
+            given, AML's 4e-5, or 1e-3 with a ``rank``.
         seconds: wall time per text; None for no limit. Texts that are refined together share what they have together.
             With a limit the result depends on the machine.
         rows: texts refined together at most; fewer where memory is short. The result does not depend on it.
@@ -30,7 +34,7 @@ class RefineConfig:
     """
 
     steps: int | None = 10
-    learning_rate: float = 4e-5
+    learning_rate: float | None = None
     seconds: float | None = None
     rows: int = 32
     rank: int | None = None
@@ -70,12 +74,19 @@ class RefineConfig:
         """What decides the result, as plain values."""
         return {
             "steps": self.steps,
-            "learning_rate": self.learning_rate,
+            "learning_rate": self.rate,
             "seconds": self.seconds,
             "rank": self.rank,
             "weight_decay": self.weight_decay,
             "seed": self.seed,
         }
+
+    @property
+    def rate(self) -> float:
+        """The learning rate of the first step."""
+        if self.learning_rate is not None:
+            return self.learning_rate
+        return COPIED if self.rank is None else CHANGED
 
     def done(self, steps: int, seconds: float) -> float:
         """The share of the budget, from 0 to 1, that is used up after so many steps and seconds per text."""

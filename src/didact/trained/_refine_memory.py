@@ -26,9 +26,10 @@ def rows_that_fit(copies: RowCopies, rows: int, device: torch.device) -> int:
 
 
 def free_bytes(device: torch.device) -> int | None:
-    """Memory that can be had now; None where that is not known."""
+    """Memory that can be had now, what torch holds and does not use included; None where that is not known."""
     if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return torch.cuda.mem_get_info(device)[0] + unused
     known = Path("/proc/meminfo")
     if device.type != "cpu" or not known.is_file():
         return None

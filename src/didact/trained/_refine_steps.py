@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -54,7 +54,7 @@ def refine_rows(copies: RowCopies, batch: TrainingBatch, objective: Objective, c
     """
     rows = len(batch.present)
     weights = copies.weights(rows)
-    rate, decay = config.learning_rate, config.weight_decay
+    rate, decay = config.rate, config.weight_decay
     optimizer = torch.optim.AdamW(weights.values(), lr=rate, weight_decay=decay, fused=True)
     scores: list[Tensor] = []
     losses: list[Tensor] = []
@@ -86,8 +86,10 @@ def _seconds(start: float, computed: Tensor) -> float:
 
 def _update(optimizer: torch.optim.Optimizer, weights: dict[str, Tensor], total: Tensor, rate: float) -> None:
     """One step; what the loss does not depend on stays as it is."""
-    gradients: Sequence[Tensor | None] = torch.autograd.grad(total, list(weights.values()), allow_unused=True)
-    for weight, gradient in zip(weights.values(), gradients, strict=True):
+    every = list(weights.values())
+    gradients: list[Tensor | None] = list(torch.autograd.grad(total, every, allow_unused=True))
+    while gradients:  # each is let go when it is copied
+        gradient, weight = gradients.pop(), every.pop()
         # The fused optimizer goes through memory in order, whatever the strides.
         weight.grad = None if gradient is None else gradient.contiguous()
     for group in optimizer.param_groups:

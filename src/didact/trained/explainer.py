@@ -16,7 +16,7 @@ from didact.errors import MismatchError, ModelError, ParameterError
 from didact.meter import metered
 from didact.models.device import choose_device
 from didact.models.outputs import predicted_targets
-from didact.models.planner import Budget, Ints, run
+from didact.models.planner import Ints, run
 from didact.protocols import ExampleLike, Model, QuicklyIdentified, TargetLike
 from didact.provenance import content_hash, is_sampled, versions
 from didact.trained import checkpoints, held_out, onnx, serialization
@@ -94,7 +94,7 @@ class LearnedExplainer:
         self._settings = content_hash([shape.settings, signal.parameters])
         self._weights = checkpoints.tensors_hash(shape.state_dict()) if runtime is None else runtime.weights
         rows = 1 << 30 if runtime is None else runtime.rows
-        self._budget = Budget(tokens=1 << (17 if self._device.type == "cuda" else 14), rows=rows, fixed=512)
+        self._budget = dataclasses.replace(shape.budget(self._device), rows=rows)
 
     @property
     def parameters(self) -> dict[str, JsonValue]:

@@ -133,8 +133,16 @@ def held_out_masks(model: Model, explanations: Sequence[Explanation], seed: int 
     kept, lost = same[:, 0].astype(np.float64), 1.0 - same[:, 1]
     gains = (kept[:, 0] - kept[:, 1:].mean(1) + lost[:, 0] - lost[:, 1:].mean(1)) / 2
     known = interval(gains)
-    shares = [float(part.mean()) for part in (kept[:, 0], kept[:, 1:], lost[:, 0], lost[:, 1:])]
-    return HeldOutMasks(len(explanations), *shares, float(gains.mean()), known.low, known.high)
+    return HeldOutMasks(
+        n=len(explanations),
+        kept=float(kept[:, 0].mean()),
+        kept_at_random=float(kept[:, 1:].mean()),
+        lost=float(lost[:, 0].mean()),
+        lost_at_random=float(lost[:, 1:].mean()),
+        gain=float(gains.mean()),
+        low=known.low,
+        high=known.high,
+    )
 
 
 def _masks(explanation: Explanation, rng: np.random.Generator) -> Keep:

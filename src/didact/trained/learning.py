@@ -43,10 +43,12 @@ class TrainingRecipe:
 
 
 def start(given: TrainingInput, recipe: TrainingRecipe) -> TextSplit:
-    """Refuse a model that offers too little for shape or signal; split the texts."""
+    """Refuse a model that offers too little for shape or signal, and texts that the shape cannot read; split them."""
     check_shape(SHAPES.card(recipe.shape), given.model)
     _check_signal(recipe.signal, given.model)
-    return split_texts(given.examples, given.validation, given.held_out, seed=recipe.seed, owner=recipe.method)
+    split = split_texts(given.examples, given.validation, given.held_out, seed=recipe.seed, owner=recipe.method)
+    SHAPES.get(recipe.shape).check_examples(split.train)
+    return split
 
 
 @dataclass(frozen=True, eq=False)

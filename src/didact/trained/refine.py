@@ -52,7 +52,8 @@ class RefinedExplainer(WrappedExplainer):
 
     Texts are refined together, each with weights of its own, and none influences another. The unrefined map and the one
     after the last update take part in the choice. Which is best is decided on the explained text itself: explanations
-    carry a warning that says so, since the measure that chose them flatters them.
+    carry a warning that says so, since the measure that chose them flatters them. Where ``mask`` draws replacements
+    (``masking="replace"``), it draws them from the texts of one call.
 
     Args:
         learned: the explainer that every text starts from; any shape.
@@ -107,7 +108,10 @@ class RefinedExplainer(WrappedExplainer):
         return {**super().parameters, **self.config.parameters, **own}
 
     def cost(self, units: Units) -> Cost:
-        """Reading the text twice, and two passes for each loss; ``choosing`` has what a judge evaluates."""
+        """Reading the text twice, and two passes for each loss; ``choosing`` has what a judge evaluates.
+
+        Where seconds alone are given, how many steps they allow is not known, and one is counted.
+        """
         reading, steps = self.learned.cost(units), self.config.steps or 1
         losses = steps + (self.judge is None)
         return added(reading, added(reading, Cost(forwards=2 * losses, backwards=2 * steps)))

@@ -27,6 +27,7 @@ class EncoderConfig:
         merge: how numbers of several tokens or patches become that of their unit: the largest, or the mean.
         frozen_embeddings: whether the backbone's input embeddings stay as they are in training.
         max_length: tokens that the backbone reads, the place of the prediction included; its own limit when not given.
+        segments: whether the backbone is told the two texts of a pair apart by segment ids.
         centre: mean prediction of a model that predicts numbers; they are standardised with it.
         spread: their standard deviation.
         seed: decides the first weights that are not pretrained.
@@ -40,6 +41,7 @@ class EncoderConfig:
     merge: Merge = "max"
     frozen_embeddings: bool = True
     max_length: int | None = None
+    segments: bool = False
     centre: float = 0.0
     spread: float = 1.0
     seed: int = 0

@@ -18,6 +18,7 @@ from didact.models.exclusive import exclusive
 from didact.models.readers.base import ReaderOptions
 from didact.models.readers.patches import PatchesReader
 from didact.trained.shapes._encoder_backbone import FOLDER, embeddings_of
+from didact.trained.shapes._encoder_config import EncoderConfig
 from didact.trained.shapes._encoder_inputs import PLACES, Arrays, BackboneInputs
 from didact.types import Units, overlap_matrix
 
@@ -40,14 +41,14 @@ class BackboneImages(BackboneInputs):
         self.reader = PatchesReader(network, processor, ReaderOptions(max_truncated=1.0))
 
     @classmethod
-    def of(cls, network: PreTrainedModel, processor: object, max_length: int | None) -> Self:
+    def of(cls, network: PreTrainedModel, processor: object, config: EncoderConfig) -> Self:
         """For a vision transformer with its image processor; refused where no vector can be put behind the patches."""
         made = cls(network, cast("BaseImageProcessor", processor))
         made._check_vector(network)
         return made
 
     @classmethod
-    def load(cls, folder: Path, network: PreTrainedModel, max_length: int | None) -> Self:
+    def load(cls, folder: Path, network: PreTrainedModel, config: EncoderConfig) -> Self:
         """With the stored image processor."""
         try:
             processor = pretrained("AutoImageProcessor", str(folder / FOLDER), local_files_only=True)

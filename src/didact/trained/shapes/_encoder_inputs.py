@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -16,8 +17,9 @@ from didact.errors import FormatError, InputError, ModelError
 from didact.models.readers.text import takes_segments
 from didact.models.tokens.encoding import Encoder, length_limit
 from didact.trained.shapes._encoder_backbone import FOLDER
+from didact.trained.shapes._encoder_config import EncoderConfig
 from didact.trained.shapes._token_map import token_table
-from didact.types import Units
+from didact.types import Example, Units
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -35,13 +37,17 @@ class BackboneInputs(ABC):
 
     @classmethod
     @abstractmethod
-    def of(cls, network: PreTrainedModel, processor: object, max_length: int | None) -> Self:
+    def of(cls, network: PreTrainedModel, processor: object, config: EncoderConfig) -> Self:
         """For a network with what came along with it; one that cannot be fed so is refused."""
 
     @classmethod
     @abstractmethod
-    def load(cls, folder: Path, network: PreTrainedModel, max_length: int | None) -> Self:
-        """What ``save`` wrote."""
+    def load(cls, folder: Path, network: PreTrainedModel, config: EncoderConfig) -> Self:
+        """What ``save`` wrote, for a configuration that ``settled`` made."""
+
+    def settled(self, config: EncoderConfig) -> EncoderConfig:
+        """The configuration with what depends on the network and its tokenizer."""
+        return config
 
     @abstractmethod
     def save(self, folder: Path) -> None:
@@ -74,21 +80,25 @@ class BackboneTexts(BackboneInputs):
     Args:
         tokenizer: a fast tokenizer.
         limit: length in tokens, the place of the vector included.
-        typed: whether the network takes segment ids.
+        segments: whether the network takes segment ids.
     """
 
     name = "text"
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, limit: int | None, *, typed: bool) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, limit: int | None, *, segments: bool) -> None:
         self.tokenizer = tokenizer
-        self.tokens = Encoder(tokenizer, None if limit is None else limit - 1, 1.0, typed=typed)
+        self.limit = limit
+        self.segments = segments
+        self.tokens = Encoder(tokenizer, None if limit is None else limit - 1, 1.0)
         self.pad = 0 if tokenizer.pad_token_id is None else int(tokenizer.pad_token_id)
 
     @classmethod
-    def of(cls, network: PreTrainedModel, processor: object, max_length: int | None) -> Self:
+    def of(cls, network: PreTrainedModel, processor: object, config: EncoderConfig) -> Self:
         """For an encoder with its tokenizer; a network that reads from left to right is refused."""
         tokenizer: PreTrainedTokenizerBase = processor  # type: ignore[assignment]
-        made = cls(tokenizer, length_limit(network, tokenizer, max_length), typed=takes_segments(network))
+        limit = length_limit(network, tokenizer, config.max_length)
+        segments = "token_type_ids" in tokenizer.model_input_names and takes_segments(network)
+        made = cls(tokenizer, limit, segments=segments)
         if not made._sees_ahead(network):
             raise ModelError(
                 f"{type(network).__name__} reads from left to right, so its words do not see the prediction behind "
@@ -97,7 +107,7 @@ class BackboneTexts(BackboneInputs):
         return made
 
     @classmethod
-    def load(cls, folder: Path, network: PreTrainedModel, max_length: int | None) -> Self:
+    def load(cls, folder: Path, network: PreTrainedModel, config: EncoderConfig) -> Self:
         """With the stored tokenizer."""
         from transformers import PreTrainedTokenizerFast
 
@@ -105,7 +115,14 @@ class BackboneTexts(BackboneInputs):
             tokenizer = PreTrainedTokenizerFast.from_pretrained(str(folder / FOLDER), local_files_only=True)
         except (OSError, ValueError) as problem:
             raise FormatError(f"{folder / FOLDER} does not hold a tokenizer: {problem!s:.200}") from None
-        return cls(tokenizer, length_limit(network, tokenizer, max_length), typed=takes_segments(network))
+        return cls(tokenizer, config.max_length, segments=config.segments)
+
+    def settled(self, config: EncoderConfig) -> EncoderConfig:
+        """With the length limit, and whether there are segment ids."""
+        return replace(config, max_length=self.limit, segments=self.segments)
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self  # nothing in it is trained
 
     def save(self, folder: Path) -> None:
         """Write the tokenizer."""
@@ -114,16 +131,13 @@ class BackboneTexts(BackboneInputs):
     def read(self, units: Sequence[Units]) -> list[Arrays]:
         """Token ids, segment ids where there are any, and the tokens of each unit."""
         for own in units:
-            if not own.example.is_textual:
-                raise InputError(
-                    f"the encoder's backbone reads texts, and {own.example.preview} was given; use a backbone for "
-                    "images, or 'explained'"
-                )
+            _check_texts(own.example)
         read = []
         for own, code in zip(units, self.tokens.encode([own.example for own in units]), strict=True):
             item: Arrays = {"input_ids": code.ids.astype(np.int32), PLACES: token_table(own, code.tokens)}
-            if code.types is not None:
-                item["token_type_ids"] = code.types.astype(np.int32)
+            if self.segments:
+                types = np.zeros_like(code.ids) if code.types is None else code.types
+                item["token_type_ids"] = types.astype(np.int32)
             read.append(item)
         return read
 
@@ -163,11 +177,24 @@ class BackboneTexts(BackboneInputs):
         """Whether what stands behind a token changes its state."""
         vectors = torch.randn(2, self.width(network), generator=torch.Generator().manual_seed(0))
         row = {"input_ids": torch.full((2, 3), self.pad), "slot": torch.tensor([2, 2])}
-        if self.tokens.typed:
+        if self.segments:
             row["token_type_ids"] = torch.zeros_like(row["input_ids"])
         with torch.no_grad():
             first, second = self.states(network, row, vectors)[:, 0]
         return bool((first - second).abs().max() > 1e-6)
+
+
+def _check_texts(example: Example) -> None:
+    if not example.is_textual:
+        raise InputError(
+            f"the encoder's backbone reads texts, and {example.preview} was given; use a backbone for images, or "
+            "'explained'"
+        )
+    if len(example.fields) > 2:
+        raise InputError(
+            f"the encoder's backbone reads a text or a pair, and {len(example.fields)} texts were given; explain words "
+            "or tokens, not shots, or train another shape, such as the probe"
+        )
 
 
 def _table(network: PreTrainedModel) -> nn.Embedding:

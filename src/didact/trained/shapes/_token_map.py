@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from didact.ops.units import TokenSpan
-from didact.types import Units
+from didact.types import Span, Units
 
 Table = NDArray[np.int32]
 """Per unit the positions of its tokens, (units, most), filled up with -1; a unit without tokens has -1 alone."""
@@ -18,8 +19,9 @@ def token_table(units: Units, tokens: Sequence[TokenSpan | None]) -> Table:
     """The tokens of each unit: all that share a character with it.
 
     A token that covers several units belongs to each of them; a unit may have several tokens, or none where the
-    tokenizer drops its characters or the text was cut before it. Where several tokens stand for the same character
-    (the bytes of an emoji) and the same tokenizer made the units, each unit has its own token alone.
+    tokenizer drops its characters or the text was cut before it. Accents that a tokenizer drops have the token of
+    their letter. Where several tokens stand for the same character (the bytes of an emoji) and the same tokenizer
+    made the units, each unit has its own token alone.
 
     Args:
         units: of a text or a pair.
@@ -29,7 +31,25 @@ def token_table(units: Units, tokens: Sequence[TokenSpan | None]) -> Table:
     if table.shape[1] > 1 and _made_alike(units, tokens, table):
         own = [positions[0] if met else -1 for positions, met in zip(units.positions, _met(table), strict=True)]
         return np.array(own, dtype=np.int32)[:, None]
+    for number in np.flatnonzero(~_met(table)):
+        base = _base(units.spans[number], units.example.texts)
+        if base is not None:
+            table[number] = _overlapping([base], tokens)[0, :1]
     return table
+
+
+def _base(span: Span, fields: Sequence[str]) -> TokenSpan | None:
+    """The character that combining marks and joiners belong to, where a unit is nothing else; tokenizers drop these."""
+    text, at = fields[span.field], span.start
+    if not all(map(_combines, text[span.start : span.end])):
+        return None
+    while at > 0 and _combines(text[at - 1]):
+        at -= 1
+    return (span.field, at - 1, at) if at else None
+
+
+def _combines(character: str) -> bool:
+    return unicodedata.category(character) in ("Mn", "Mc", "Me", "Cf")
 
 
 def _met(table: Table) -> NDArray[np.bool_]:

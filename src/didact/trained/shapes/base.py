@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from didact.errors import CapabilityError, ParameterError
+from didact.models.planner import Budget
 from didact.protocols import Model
 from didact.registry import Registry
-from didact.types import Explanation, Prediction, Units
+from didact.types import Example, Explanation, Prediction, Units
 
 Item = Mapping[str, NDArray[np.generic]]
 """One example as a shape reads it: plain arrays, computed once and kept."""
@@ -55,6 +57,10 @@ class Shape(nn.Module, ABC):
     card: ClassVar[ShapeCard]
     fixed: ClassVar[frozenset[str]] = frozenset()
     """Columns of a batch that have the same sizes in every one, rows aside."""
+
+    @classmethod
+    def check_examples(cls, examples: Sequence[Example]) -> None:
+        """Refuse examples of a kind that this shape cannot read, before anything is computed for them."""
 
     @classmethod
     @abstractmethod
@@ -160,6 +166,10 @@ class Shape(nn.Module, ABC):
     def vocabulary(self) -> Sequence[str]:
         """Words it has a number for, frequent ones first, for generated texts; empty where it keeps no list."""
         return ()
+
+    def budget(self, device: torch.device) -> Budget:
+        """What one pass takes when explaining; the defaults suit small networks, for which a batch costs most."""
+        return Budget(tokens=1 << (17 if device.type == "cuda" else 14), fixed=512)
 
     def check_export(self) -> None:
         """Refuse to be exported where it cannot compute without torch, or not without the explained model."""

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from didact.errors import FormatError, ParameterError
+from didact.models.planner import Budget, default_budget
 from didact.protocols import Model
+from didact.provenance import display_name
 from didact.trained.shapes._encoder_backbone import embeddings_of, load_backbone, rebuilt, save_network
 from didact.trained.shapes._encoder_config import EncoderConfig
 from didact.trained.shapes._encoder_images import BackboneImages
@@ -85,7 +87,8 @@ class AttributionEncoder(Shape):
         images = any(not own.example.is_textual for own in units)
         config = replace(_standardised(config, model, units), reads="image" if images else "text")
         network, processor = load_backbone(model, config)
-        return cls(config, network, INPUTS[config.reads].of(network, processor, config.max_length))
+        inputs = INPUTS[config.reads].of(network, processor, config)
+        return cls(inputs.settled(replace(config, backbone=display_name(config.backbone))), network, inputs)
 
     @property
     def outputs(self) -> int:
@@ -105,7 +108,7 @@ class AttributionEncoder(Shape):
         except TypeError as problem:
             raise FormatError(f"these are not the settings of an encoder: {problem}") from None
         network = rebuilt(folder)
-        return cls(config, network, INPUTS[config.reads].load(folder, network, config.max_length))
+        return cls(config, network, INPUTS[config.reads].load(folder, network, config))
 
     def save_reading(self, folder: Path) -> None:
         """Write the backbone's configuration and tokenizer."""
@@ -134,6 +137,10 @@ class AttributionEncoder(Shape):
         """A copy with other first weights of what is not pretrained."""
         config = replace(self.config, seed=self.config.seed + number)
         return type(self)(config, *copy.deepcopy((self.backbone, self.inputs))).to(self.prediction.device)
+
+    def budget(self, device: torch.device) -> Budget:
+        """As for a network that is explained: padding costs more than a further batch."""
+        return default_budget(device)
 
     def check_export(self) -> None:
         """Refuse images: what the export is tried on are texts."""

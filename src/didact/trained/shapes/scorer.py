@@ -22,7 +22,7 @@ from didact.trained.shapes._scorer_config import ScorerConfig
 from didact.trained.shapes._scorer_layers import Block, embedding, linear, turn, waves
 from didact.trained.shapes._vocabulary import PAD, READERS, UNKNOWN, Pieces, UnitReader, Vocabulary
 from didact.trained.shapes.base import Item, Shape, ShapeBatch, ShapeCard, register
-from didact.types import Prediction, Units
+from didact.types import Example, Prediction, Units
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -74,6 +74,16 @@ class Scorer(Shape):
         self.dropout = nn.Dropout(config.dropout)
 
     @classmethod
+    def check_examples(cls, examples: Sequence[Example]) -> None:
+        """Refuse images."""
+        for example in examples:
+            if not example.is_textual:
+                raise CapabilityError(
+                    f"the scorer reads words or tokens, and {example.preview} was given; train an explainer that reads "
+                    "the model's hidden states instead: the preset probe"
+                )
+
+    @classmethod
     def build(cls, model: Model, units: Sequence[Units], outputs: int, settings: Mapping[str, object]) -> Self:
         """A scorer for a model and texts like these.
 
@@ -85,7 +95,7 @@ class Scorer(Shape):
                 of tokens: "own" ones, random at first, the explained model's as "first" values, or these "kept", with a
                 learned matrix that turns them to the width.
         """
-        _need_texts(units)
+        cls.check_examples([own.example for own in units])
         own = dict(settings)
         embeddings, min_count = own.pop("embeddings", "own"), cast("int", own.pop("min_count", 2))
         known = None if embeddings == "own" else _input_embeddings(model)
@@ -337,15 +347,6 @@ def _padded(columns: Sequence[NDArray[np.generic]]) -> NDArray[np.int64]:
     for row, column in zip(padded, columns, strict=True):
         row[: len(column)] = column
     return padded
-
-
-def _need_texts(units: Sequence[Units]) -> None:
-    for own in units:
-        if not own.example.is_textual:
-            raise CapabilityError(
-                f"the scorer reads words or tokens, and {own.example.preview} was given; train an explainer that reads "
-                "the model's hidden states instead: the preset probe"
-            )
 
 
 def _input_embeddings(model: Model) -> Tensor:
