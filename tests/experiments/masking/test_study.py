@@ -17,6 +17,7 @@ from didact.experiments.masking.findings import MaskingFindings
 from didact.experiments.masking.recipe import MaskingRecipe
 from didact.experiments.masking.report import markdown, tables
 from didact.experiments.papers import aml
+from didact.experiments.papers.aml_published import FAITHFULNESS
 from didact.types import Floats
 
 SMALL = """
@@ -275,7 +276,7 @@ def test_tables_that_do_not_exist_and_folders_without_runs_are_refused(tmp_path:
 
 def test_printed_numbers_are_those_of_the_paper() -> None:
     """Spot checks against the fact sheet: BERT on SST-2 and IMDB."""
-    published = aml.FAITHFULNESS[1]
+    published = FAITHFULNESS[1]
     assert [values[2] for values in published["sst2"]["faml"].values()] == [-0.010, -1.994, 0.467, 0.021, 0.286]
     assert [values[2] for values in published["imdb"]["paml"].values()] == [0.029, -3.274, 0.611, 0.076, 0.256]
     assert "solvex" not in published["imdb"]

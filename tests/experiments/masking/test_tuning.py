@@ -35,7 +35,7 @@ def task(model: Model, by: Judge) -> TuningTask:
 
 def test_a_trial_is_worth_the_mean_of_the_explanations_that_its_weights_give(model: Model) -> None:
     given, weights = task(model, judge("comp")), {"preserve": 0.5, "sparse": 0.1, "destroy": 0.9}
-    explainer = AML(epochs=1, **weights).train(
+    explainer = AML.configured(epochs=1, **weights).train(
         TrainingInput(model=model, examples=given.train, validation=given.validation, held_out=0.0, judge=given.judge)
     )
     wanted = judge("comp").mean(model, explainer.explain(model, given.validation))
@@ -122,7 +122,7 @@ def test_what_is_not_trained_for_a_metric_is_refused(model: Model) -> None:
         didact.train("aml", generate(20), model, trials=3, progress=False)
     given = {"preserve": 1.0, "sparse": 1.0, "destroy": 1.0}
     with pytest.raises(ParameterError, match="all weights of aml are given"):
-        didact.train("aml", generate(20), model, metric="comp", trials=3, progress=False, **given)
+        didact.train("aml", generate(20), model, metric="comp", trials=3, progress=False, **given)  # type: ignore[arg-type]
 
 
 def test_a_setting_of_the_search_out_of_range_is_named() -> None:
