@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -27,14 +26,16 @@ from didact.attribution.base import ATTRIBUTIONS
 from didact.experiments.distillation import grading
 from didact.experiments.distillation.labels import Place, as_table, known_labels, label_rows, read_split
 from didact.experiments.distillation.networks import Network, train_network
-from didact.experiments.distillation.recipe import SPLITS, DistillationRecipe, learned_label
+from didact.experiments.distillation.recipe import DistillationRecipe, learned_label
 from didact.experiments.distillation.records import METRICS_OF_ALL, StudyGrader, manifest_of
 from didact.experiments.distillation.speed import measure_speed
 from didact.experiments.distillation.summary import gather, means, versus
-from didact.experiments.distillation.texts import StudyTexts, expanded
 from didact.experiments.engine.naming import example_names
 from didact.experiments.engine.objects import write_object
 from didact.experiments.engine.steps import KeyedStep, RecipeJob, Round, RunOptions
+from didact.experiments.engine.study import SPLITS
+from didact.experiments.engine.study_texts import StudyTexts, expanded
+from didact.experiments.engine.timing import device_name
 from didact.experiments.engine.toml import Plain
 from didact.models import half_precision
 from didact.models.load import load_model
@@ -99,7 +100,7 @@ class DistillationJob(RecipeJob):
     def closing(self) -> Sequence[KeyedStep]:
         """Seconds per text, with nothing else running."""
         trained = [step.key for step in self._networks if self.is_done(step)]
-        return [KeyedStep("speed", content_hash(["speed", self._device_name, trained]), "speed")] if trained else []
+        return [KeyedStep("speed", content_hash(["speed", device_name(), trained]), "speed")] if trained else []
 
     def finish(self, *, complete: bool) -> None:
         """Write labels, records and summary of what there is."""
@@ -360,7 +361,3 @@ class DistillationJob(RecipeJob):
 
     def _facts(self, step: KeyedStep) -> Plain:
         return cast("Plain", json.loads((self.parts.read(step.key).schema.metadata or {}).get(_FACTS, b"{}")))
-
-    @property
-    def _device_name(self) -> str:
-        return torch.cuda.get_device_name(0) if torch.cuda.is_available() else f"CPU, {os.cpu_count()} cores"

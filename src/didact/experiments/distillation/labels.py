@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from didact.errors import InputError
-from didact.experiments.distillation.recipe import SPLITS
-from didact.experiments.distillation.texts import StudyTexts
+from didact.experiments.engine.study import SPLITS
+from didact.experiments.engine.study_texts import StudyTexts
 from didact.experiments.engine.toml import Plain
 from didact.models.network import NetworkModel
 from didact.store import compact, files

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 from didact.errors import FormatError, InputError, ParameterError
-from didact.experiments.engine.tables import Count, ModelTable, Share, StudyTable, check_table
-from didact.experiments.engine.toml import Entry, Options, Plain, TomlRecipe, check_choice
+from didact.experiments.engine.study import StudyRecipe
+from didact.experiments.engine.tables import Count, ModelTable, Share, check_table
+from didact.experiments.engine.toml import Entry, Options, Plain, check_choice
 from didact.registry import unknown
 from didact.settings import Between, shown
 
@@ -17,21 +18,11 @@ Choice = Literal["loss", "top_weight"]
 
 Size = Annotated[int, Between(1, 1_000_000)]
 READINGS = ("tokens", "words")
-SPLITS = ("train", "validation", "test")
 SIGNALS: Mapping[str, tuple[str, Options]] = {
     "labelling": ("labelling", {}),
     "ranking": ("ranking", {}),
     "signed_ranking": ("ranking", {"by": "signed"}),
 }
-
-
-@dataclass(frozen=True)
-class StudyData:
-    """``[data]``: a source, or several, for every split."""
-
-    train: Options | Sequence[Options]
-    validation: Options | Sequence[Options]
-    test: Options | Sequence[Options]
 
 
 @dataclass(frozen=True)
@@ -64,7 +55,7 @@ class ChangeTable:
 
 
 @dataclass(frozen=True)
-class DistillationRecipe(TomlRecipe):
+class DistillationRecipe(StudyRecipe):
     """What a study of learned explainers is made of.
 
     Attributes:
@@ -97,13 +88,11 @@ class DistillationRecipe(TomlRecipe):
     """
 
     kind: ClassVar[str] = "distillation"
+    needed: ClassVar[tuple[str, ...]] = ("model", "data", "references")
     entry_fields: ClassVar[Mapping[str, str]] = {"references": "method"}
     list_fields: ClassVar[tuple[str, ...]] = ("signals", "tables", "figures", "changes")
     tables_of: ClassVar[Mapping[str, type]] = {"model": ModelTable, "network": NetworkTable}
 
-    name: str
-    model: Options
-    data: Mapping[str, Sequence[Options]]
     references: tuple[Entry, ...]
     signals: tuple[str, ...] = ("labelling", "ranking")
     embeddings: Embeddings = "kept"
@@ -121,26 +110,9 @@ class DistillationRecipe(TomlRecipe):
     tables: tuple[int, ...] = ()
     figures: tuple[int, ...] = ()
 
-    @classmethod
-    def parsed(cls, data: Plain, where: str) -> Plain:
-        """Fields from plain values; every split becomes a list of sources."""
-        lacking = [name for name in ("model", "data", "references") if name not in data]
-        if lacking:
-            raise FormatError(f"{where}: {', '.join(lacking)} must be given")
-        check_table(StudyData, data["data"], f"{where}, [data]", needed=SPLITS)
-        data = super().parsed(data, where)
-        data["data"] = {split: [one] if isinstance(one, dict) else one for split, one in data["data"].items()}
-        return data
-
     def check(self, where: str = "recipe") -> None:
         """Refuse what cannot be run."""
         super().check(where)
-        check_table(ModelTable, self.model, f"{where}, [model]", needed=["source"])
-        for split, sources in self.data.items():
-            for one in sources:
-                check_table(StudyTable, one, f"{where}, [data] {split}", needed=["source"])
-            if not sources:
-                raise FormatError(f"{where}, [data] {split} is empty; name at least one source")
         for name in ("references", "signals"):
             if not getattr(self, name):
                 raise FormatError(f"{where}: {name} is empty; name at least one")

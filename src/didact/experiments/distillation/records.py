@@ -9,7 +9,7 @@ import pyarrow as pa
 from didact.experiments.distillation import grading
 from didact.experiments.distillation.networks import Network
 from didact.experiments.distillation.recipe import DistillationRecipe, learned_label
-from didact.experiments.distillation.texts import filled
+from didact.experiments.engine.study_texts import filled
 from didact.experiments.engine.toml import Options, Plain
 from didact.metrics.base import METRICS
 from didact.models.network import NetworkModel

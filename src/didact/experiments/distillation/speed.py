@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import torch
 
-from didact.experiments.distillation.texts import StudyTexts
+from didact.experiments.engine.study_texts import StudyTexts
+from didact.experiments.engine.timing import device_name, seconds_of
 from didact.experiments.engine.toml import Plain
 from didact.models.network import NetworkModel
 from didact.protocols import Explainer
@@ -32,10 +31,10 @@ def measure_speed(
     known = model.predict(test)
     many = list(texts["train"][:BULK] if model.network.device.type == "cuda" else test)
     predicted = model.predict(many)
-    rows = {"prediction": _timed(lambda: model.predict(few)) / len(few)}
+    rows = {"prediction": seconds_of(lambda: model.predict(few)) / len(few)}
     for name, reference in references.items():
         reference.explain(model, few[:2])
-        rows[name] = _timed(lambda made=reference: made.explain(model, few)) / len(few)  # type: ignore[misc]
+        rows[name] = seconds_of(lambda made=reference: made.explain(model, few)) / len(few)  # type: ignore[misc]
     rates: Plain = {}
     for name, explainer in learned.items():
         explainer.explain(model, test, predictions=known)
@@ -44,7 +43,7 @@ def measure_speed(
         rows[f"{name}, one text at a time"] = float(np.median(single))
         rates[name] = _rates(explainer, model, many, predicted)
     return {
-        "device": torch.cuda.get_device_name(0) if torch.cuda.is_available() else f"CPU, {os.cpu_count()} cores",
+        "device": device_name(),
         "torch": torch.__version__,
         "texts at a time": len(few),
         "seconds per text": {name: float(f"{value:.4g}") for name, value in rows.items()},
@@ -59,27 +58,16 @@ def _rates(
     explainer.explain(model, texts[:64], predictions=predictions[:64])
     even, odd = texts[::2], texts[1::2]  # not the same ones twice: those would be tokenised already
     rates = {
-        "prediction made": len(even) / _timed(lambda: explainer.explain(model, even)),
+        "prediction made": len(even) / seconds_of(lambda: explainer.explain(model, even)),
         "prediction known": len(odd) / _explaining(explainer, model, odd, predictions[1::2]),
     }
     items = explainer.shape.read(model, model.units(texts), [known.index for known in predictions], predictions)
     explainer._scores(items)
-    rates["texts read"] = len(items) / _timed(lambda: explainer._scores(items))
+    rates["texts read"] = len(items) / seconds_of(lambda: explainer._scores(items))
     return {name: round(rate, 1) for name, rate in rates.items()}
 
 
 def _explaining(
     explainer: LearnedExplainer, model: NetworkModel, texts: list[Example], predictions: list[Prediction]
 ) -> float:
-    return _timed(lambda: explainer.explain(model, texts, predictions=predictions))
-
-
-def _timed(call: Callable[[], object]) -> float:
-    """Seconds of a call; a GPU has finished its work before the clock is read."""
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-    began = time.perf_counter()
-    call()
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-    return time.perf_counter() - began
+    return seconds_of(lambda: explainer.explain(model, texts, predictions=predictions))

@@ -23,17 +23,18 @@ import torch
 from didact import disk
 from didact.attribution.base import ATTRIBUTIONS
 from didact.errors import InputError
-from didact.experiments.distillation.recipe import SPLITS
-from didact.experiments.distillation.texts import StudyTexts, expanded, filled
 from didact.experiments.engine.naming import example_names
 from didact.experiments.engine.objects import write_object
 from didact.experiments.engine.steps import KeyedStep, RecipeJob, Round, RunOptions
+from didact.experiments.engine.study import SPLITS
+from didact.experiments.engine.study_texts import StudyTexts, expanded, filled
+from didact.experiments.engine.timing import device_name
 from didact.experiments.engine.toml import Plain
 from didact.experiments.masking import teaching
 from didact.experiments.masking.explainers import StudyExplainer, study_explainers
 from didact.experiments.masking.grading import StudyMetrics
 from didact.experiments.masking.recipe import PRESET, RANDOM, MaskingRecipe
-from didact.experiments.masking.speed import device_name, measure_speed
+from didact.experiments.masking.speed import measure_speed
 from didact.experiments.masking.tuning import TuningConfig, TuningTask, tunable, tune
 from didact.models.load import load_model
 from didact.models.network import NetworkModel

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from didact.errors import DidactError, FormatError
-from didact.experiments.distillation.recipe import SPLITS, StudyData
-from didact.experiments.engine.tables import Count, ModelTable, Seed, Share, StudyTable, check_table
-from didact.experiments.engine.toml import Entry, Options, Plain, TomlRecipe, check_choice
+from didact.experiments.engine.study import StudyRecipe
+from didact.experiments.engine.tables import Count, ModelTable, Seed, Share
+from didact.experiments.engine.toml import Entry, Options, check_choice
 from didact.experiments.masking.judges import AML_METRICS, judge, metric_of
 from didact.trained.judging import Judge
 from didact.trained.presets.base import PRESETS
@@ -59,7 +59,7 @@ class MaskedTextsTable:
 
 
 @dataclass(frozen=True)
-class MaskingRecipe(TomlRecipe):
+class MaskingRecipe(StudyRecipe):
     """What a study of explainers trained for metrics is made of.
 
     Attributes:
@@ -97,9 +97,6 @@ class MaskingRecipe(TomlRecipe):
         "surrogate": MaskedTextsTable,
     }
 
-    name: str
-    model: Options
-    data: Mapping[str, Sequence[Options]]
     rivals: tuple[Entry, ...] = ()
     metrics: tuple[Entry, ...] = FIVE
     unseen: tuple[Entry, ...] = ()
@@ -119,26 +116,9 @@ class MaskingRecipe(TomlRecipe):
     tf32: bool = False
     tables: tuple[int, ...] = ()
 
-    @classmethod
-    def parsed(cls, data: Plain, where: str) -> Plain:
-        """Fields from plain values; every split becomes a list of sources."""
-        lacking = [name for name in ("model", "data") if name not in data]
-        if lacking:
-            raise FormatError(f"{where}: {', '.join(lacking)} must be given")
-        check_table(StudyData, data["data"], f"{where}, [data]", needed=SPLITS)
-        data = super().parsed(data, where)
-        data["data"] = {split: [one] if isinstance(one, dict) else one for split, one in data["data"].items()}
-        return data
-
     def check(self, where: str = "recipe") -> None:
         """Refuse what cannot be run, before anything is loaded."""
         super().check(where)
-        check_table(ModelTable, self.model, f"{where}, [model]", needed=["source"])
-        for split, sources in self.data.items():
-            if not sources:
-                raise FormatError(f"{where}, [data] {split} is empty; name at least one source")
-            for one in sources:
-                check_table(StudyTable, one, f"{where}, [data] {split}", needed=["source"])
         if not self.metrics:
             raise FormatError(f"{where}: metrics is empty; name at least one")
         self._check_metrics(where)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from didact.data.load import load_data
 from didact.errors import InputError
-from didact.experiments.distillation.recipe import SPLITS
+from didact.experiments.engine.study import SPLITS
 from didact.experiments.engine.toml import Options, Plain
 from didact.types import Example
 
