@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from didact.errors import ParameterError
+from didact.errors import ParameterError, UnknownNameError
 from didact.metrics.base import METRICS
 from didact.protocols import Evidence, Metric, Model
+from didact.registry import unknown
 from didact.trained.judging import Judge
 from didact.types import Explanation, Floats
 
@@ -57,6 +58,8 @@ def judge(metric: str, **settings: object) -> Judge:
 
 def metric_of(name: str, **settings: object) -> Metric:
     """A registered metric, or one of AML's five, with its settings checked."""
+    if name not in (known := (*AML_METRICS, *METRICS.names())):
+        raise UnknownNameError(unknown("metric", name, known))
     registered, own = AML_METRICS.get(name, (name, {}))
     return METRICS.get(registered).configured(**{**own, **settings})
 
