@@ -395,5 +395,5 @@ class NetworkModel:
     def _absence(self, name: str | None) -> Absence:
         operator = self.reader.absence(name or self.default_absence)
         if operator.kind == "drop" and self.traits.must_delete:
-            raise ParameterError(f"{self.name} reads its last token and takes no positions; use 'delete', not 'drop'")
+            raise ParameterError(f"{self.name} reads its last token; use 'delete' instead of 'drop' for absent units")
         return operator

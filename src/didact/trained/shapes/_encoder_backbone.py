@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ import torch
 from torch import nn
 
 from didact.errors import CapabilityError, FormatError, ModelError
-from didact.models.encoders import embedded_path, load_encoder, load_image_encoder, reading, set_dropout
+from didact.models.encoders import embedded_path, load_encoder, load_image_encoder, read_config, reading, set_dropout
 from didact.models.eval_mode import quiet
 from didact.models.load import DEFAULT, EMBEDDED
 from didact.models.network import NetworkModel
@@ -75,13 +74,11 @@ def built(config: PreTrainedConfig) -> PreTrainedModel:
     import transformers
     from transformers import AutoModel
 
-    if (
-        type(config) is transformers.PreTrainedConfig
-    ):  # the embedded model's, which was read without Transformers' classes
+    if type(config) is transformers.PreTrainedConfig:  # the embedded model's, read without Transformers' classes
         kind = getattr(transformers, (config.architectures or ["BertModel"])[0]).config_class
         config = kind.from_dict({name: value for name, value in config.to_dict().items() if name != "model_type"})
     with torch.random.fork_rng(devices=[]), quiet():
-        network: PreTrainedModel = AutoModel.from_config(config, dtype=torch.float32)
+        network: PreTrainedModel = AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False)
     if getattr(network, "pooler", None) is not None:
         network.pooler = None  # type: ignore[assignment]
     network.eval()
@@ -95,12 +92,15 @@ def save_network(network: PreTrainedModel, folder: Path) -> None:
 
 def rebuilt(folder: Path) -> PreTrainedModel:
     """The network whose configuration ``save_network`` wrote, with random weights."""
-    from transformers import AutoConfig
-
+    place = folder / FOLDER
+    if not (place / "config.json").is_file():
+        raise FormatError(
+            f"{place} has no config.json of the encoder's backbone; save the explainer again"
+        )
     try:
-        return built(AutoConfig.from_pretrained(folder / FOLDER, local_files_only=True))
-    except (OSError, ValueError, KeyError, TypeError, json.JSONDecodeError) as problem:
-        raise FormatError(f"{folder / FOLDER} does not describe the encoder's backbone: {problem!s:.200}") from None
+        return built(read_config(str(place)))
+    except (OSError, ValueError, KeyError, TypeError) as problem:
+        raise FormatError(f"{place} does not describe the encoder's backbone: {problem!s:.200}") from None
 
 
 def embeddings_of(network: PreTrainedModel) -> nn.Module:
