@@ -94,9 +94,7 @@ def rebuilt(folder: Path) -> PreTrainedModel:
     """The network whose configuration ``save_network`` wrote, with random weights."""
     place = folder / FOLDER
     if not (place / "config.json").is_file():
-        raise FormatError(
-            f"{place} has no config.json of the encoder's backbone; save the explainer again"
-        )
+        raise FormatError(f"{place} has no config.json of the encoder's backbone; save the explainer again")
     try:
         return built(read_config(str(place)))
     except (OSError, ValueError, KeyError, TypeError) as problem:
