@@ -41,17 +41,17 @@ def step(net: nn.Module) -> None:
 
 
 def replace_module(net: nn.Module) -> None:
-    net[1] = nn.Identity()  # type: ignore[index]
+    net[1] = nn.Identity()
 
 
 def set_forward(net: nn.Module) -> None:
-    net[0].forward = lambda x: x  # type: ignore[index, method-assign]
+    net[0].forward = lambda x: x
 
 
 CHANGES: dict[str, Callable[[nn.Module], object]] = {
-    "a whole tensor past autograd": lambda net: net[0].weight.data.mul_(2),  # type: ignore[index]
-    "one value": lambda net: net[0].weight.detach()[3, 5].zero_(),  # type: ignore[index]
-    "one value of a small tensor past autograd": lambda net: net[2].weight.data[0, 17].zero_(),  # type: ignore[index]
+    "a whole tensor past autograd": lambda net: net[0].weight.data.mul_(2),
+    "one value": lambda net: net[0].weight.detach()[3, 5].zero_(),
+    "one value of a small tensor past autograd": lambda net: net[2].weight.data[0, 17].zero_(),
     "a step of training": step,
     "another module": replace_module,
     "another forward": set_forward,
@@ -82,11 +82,21 @@ def test_single_values_past_autograd_count_from_the_next_reading(monkeypatch: py
     fingerprint = RecentFingerprint(net, compute)
     monkeypatch.setattr(recent, "REST", 1e12)
     fingerprint()
-    flat = net[0].weight.data.view(-1)  # type: ignore[index, union-attr, operator]
+    flat = net[0].weight.data.view(-1)
     flat[1].zero_()  # between two sampled values
     assert fingerprint() == "1"
     fingerprint._until = 0.0  # the rest is over
     assert fingerprint() == "2"
+
+
+def test_tensors_of_inference_mode_count_no_changes_and_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recent, "REST", 1e12)
+    with torch.inference_mode():
+        net = network()
+        fingerprint = RecentFingerprint(net, Counted())
+        assert [fingerprint(), fingerprint()] == ["1", "1"]
+        net[0].weight.mul_(2)
+        assert fingerprint() == "2"
 
 
 def test_a_rest_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,6 +124,6 @@ def test_a_learned_explainer_that_is_given_predictions_reads_the_weights_once() 
     for _ in range(3):
         explainer.explain(model, texts[:1], predictions=predictions)
     assert compute.times == 1
-    model.network.get_input_embeddings().weight.data.mul_(2)  # type: ignore[union-attr, operator]
+    model.network.get_input_embeddings().weight.data.mul_(2)
     with pytest.raises(MismatchError, match="was trained for"):
         explainer.explain(model, texts[:1], predictions=predictions)
