@@ -99,6 +99,18 @@ def test_tensors_of_inference_mode_count_no_changes_and_are_sampled(monkeypatch:
         assert fingerprint() == "2"
 
 
+@pytest.mark.usefixtures("resting")
+def test_a_learned_explainer_reads_all_weights_unless_it_is_set_otherwise() -> None:
+    model = load_model(tiny_model("bert"))
+    texts = [f"good film number {number} was bad" for number in range(12)]
+    explainer = train("l2e", model, texts, "occlusion", epochs=1, held_out=0.2, validation=0.2)
+    predictions = model.predict([Example(texts[0])])
+    explainer.explain(model, texts[:1], predictions=predictions)
+    model.network.get_input_embeddings().weight.data[3, 5] += 1
+    with pytest.raises(MismatchError, match="was trained for"):
+        explainer.explain(model, texts[:1], predictions=predictions)
+
+
 def test_a_rest_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recent, "REST", 0)
     compute = Counted()
@@ -121,6 +133,7 @@ def test_a_learned_explainer_that_is_given_predictions_reads_the_weights_once() 
         return exact()
 
     model.recent_fingerprint = RecentFingerprint(model.network, counted)
+    explainer.reads_all = False
     for _ in range(3):
         explainer.explain(model, texts[:1], predictions=predictions)
     assert compute.times == 1

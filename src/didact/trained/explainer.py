@@ -53,6 +53,8 @@ class LearnedExplainer:
         verdict: whether it follows its reference on held-out texts, or whether predictions rest on what it marks, in a
             sentence; empty where nothing is known.
         caution: the sentence that its explanations carry where neither was shown; else empty.
+        reads_all: whether every call reads all weights of the model, to see that it is the one it was trained for. False
+            looks at it where predictions are given, and reads it when it looks different or after a while.
     """
 
     card: ClassVar[Card] = Card(
@@ -81,6 +83,7 @@ class LearnedExplainer:
         self.signal = signal
         self.about = about
         self.force = force
+        self.reads_all = True
         known = about.disagreement
         self.disagreement = None if known is None else DisagreementEstimate.from_dict(known)
         self.verdict = held_out.verdict(about)
@@ -140,7 +143,7 @@ class LearnedExplainer:
             force: explain although it is not the model that this explainer was trained for.
         """
         given, wanted = checked(examples, targets, predictions)
-        source = {"name": model.name, "fingerprint": _fingerprint(model, run=predictions is None)}
+        source = {"name": model.name, "fingerprint": _fingerprint(model, exact=self.reads_all or predictions is None)}
         if not (force or self.force):
             self._check(model, source["fingerprint"])
         check_shape(self.shape.card, model)
@@ -392,6 +395,6 @@ class LearnedExplainer:
         return str(address)
 
 
-def _fingerprint(model: Model, *, run: bool) -> str:
-    """The model's; a recent one where the model is not run: reading all weights would take longer than the call."""
-    return model.recent_fingerprint() if isinstance(model, QuicklyIdentified) and not run else model.fingerprint()
+def _fingerprint(model: Model, *, exact: bool) -> str:
+    """The model's, from all weights or, where a recent one is enough, from a glance."""
+    return model.fingerprint() if exact or not isinstance(model, QuicklyIdentified) else model.recent_fingerprint()
