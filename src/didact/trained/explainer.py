@@ -53,8 +53,8 @@ class LearnedExplainer:
         verdict: whether it follows its reference on held-out texts, or whether predictions rest on what it marks, in a
             sentence; empty where nothing is known.
         caution: the sentence that its explanations carry where neither was shown; else empty.
-        reads_all: whether every call reads all weights of the model, to see that it is the one it was trained for. False
-            looks at it where predictions are given, and reads it when it looks different or after a while.
+        reads_all: whether every call reads all weights of the model, to see that it was trained for it. False looks at
+            it where predictions are given, and reads it when it looks different or after a while.
     """
 
     card: ClassVar[Card] = Card(
