@@ -87,7 +87,8 @@ def measured(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     first = load_model(args.model, prompt=PROMPTS / "sst2.toml", device=args.device)
     assert isinstance(first, NetworkModel)
     machine = torch.cuda.get_device_name() if first.reader.device.type == "cuda" else "CPU, one thread"
-    record: dict[str, Any] = {"model": first.name, "machine": machine, "versions": dict(versions()), "tasks": {}}
+    record: dict[str, Any] = {"model": first.name, "machine": machine, "command": command(args)}
+    record |= {"versions": dict(versions()), "tasks": {}}
     for task in args.tasks:
         model = prompted(first, task)
         examples = list(load_data(task, split=TASKS[task], limit=max(args.texts, args.accuracy)).examples)
@@ -104,6 +105,12 @@ def measured(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
                 own["seconds"][name] = round(time.perf_counter() - start, 1)
                 print(task, name, own["seconds"][name], file=sys.stderr, flush=True)
                 yield record
+
+
+def command(args: argparse.Namespace) -> str:
+    """The command that makes the record; of paths only the last part."""
+    given = [Path(word).name if Path(word) in (Path(args.model), args.out) else word for word in sys.argv[1:]]
+    return " ".join(["python scripts/kinds_prompts.py", *given])
 
 
 def prompted(first: NetworkModel, task: str) -> NetworkModel:
