@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, cast
 
@@ -41,6 +42,8 @@ from didact.types import Example, Floats
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 PROMPTS = Path("docs/kinds/prompts")
+ROUNDS = 3
+"""That reading a prefix once and reading it for every variant are timed in, one beside the other."""
 TASKS = {"sst2": "validation", "ag_news": "test"}
 METHODS: dict[str, dict[str, object]] = {
     "occlusion": {},
@@ -188,7 +191,7 @@ def faithfulness(model: NetworkModel, examples: list[Example], args: argparse.Na
 
 
 def prefix_reuse(model: NetworkModel, examples: list[Example], args: argparse.Namespace) -> dict[str, Any]:
-    """Variants per second with and without reuse, for single absent words and for random masks."""
+    """Variants per second with and without reuse, each the fastest of some rounds side by side."""
     chosen = examples[: args.timed]
     units = model.units(chosen)
     targets = [model.target(None, own, "log_probability") for own in model.predict(chosen)]
@@ -199,9 +202,10 @@ def prefix_reuse(model: NetworkModel, examples: list[Example], args: argparse.Na
     rows: dict[str, Any] = {"reused": whole.reuses_prefix}
     for kind, keep in masks.items():
         made: dict[bool, tuple[float, list[Floats]]] = {}
-        for reuse in (True, False):
+        for reuse in (True, False) * ROUNDS:
             model._traits = replace(whole, reuses_prefix=reuse)
-            made[reuse] = timed(partial(model.score, units, targets, keep))
+            run = timed(partial(model.score, units, targets, keep))
+            made[reuse] = min(made.get(reuse, run), run, key=itemgetter(0))
         model._traits = whole
         count = sum(len(own) for own in keep)
         rows[kind] = {
