@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 import torch
 from torch import Tensor
 
-from didact.students.optimization import clip_factor
+from didact.students.optimization import OptimizerName, clip_factor
 from didact.students.trainer import Parameters
-
-InnerKind = Literal["sgd", "adamw"]
 
 FIRST, SECOND = "first moment of ", "second moment of "
 """Prefixes of a parameter's moments in a state."""
@@ -38,7 +35,7 @@ class InnerOptimizer:
         decay: weight decay by name of the parameter; 0 for those that are not named.
     """
 
-    kind: InnerKind
+    kind: OptimizerName
     rate: float
     size: int
     clip: float | None = None

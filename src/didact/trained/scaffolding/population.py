@@ -15,11 +15,11 @@ from didact.students.base import Batch, Ints, LabelledExample, LossChannel, Task
 from didact.students.batches import TextTensors
 from didact.students.losses import task_loss
 from didact.students.matching import check_setup
-from didact.students.network import NetworkStudent, NetworkTraining
+from didact.students.network import NetworkStudent
 from didact.students.optimization import decayed_names
 from didact.students.tokenized import TokenizedTexts
 from didact.students.trainer import CohortTrainer, Parameters, autocast
-from didact.trained.scaffolding.inner import FIRST, SECOND, InnerKind, InnerOptimizer
+from didact.trained.scaffolding.inner import FIRST, SECOND, InnerOptimizer
 from didact.trained.scaffolding.lives import Lives
 from didact.trained.scaffolding.meta_gradients import Differentiation, MetaGradient, TakenStep
 from didact.types import Floats
@@ -27,15 +27,13 @@ from didact.types import Floats
 
 @dataclass(frozen=True, kw_only=True)
 class PopulationConfig:
-    """How the students of a population learn.
+    """Who the students of a population are, and how the outer loss reaches their hints.
+
+    Learning rate, optimizer, clipping and decay are settings of the kind of student; the rate stays at its peak.
 
     Args:
         lives: number of students, their texts, ages and replacement.
         beta: weight of the channel's loss.
-        rate: learning rate, the same in every step.
-        optimizer: "sgd" or "adamw".
-        clip: largest norm of a student's gradient; None for no limit.
-        weight_decay: not for biases and normalisations.
         outer_batch: texts of the outer loss, drawn anew for every student and step.
         radius: by which parameters are moved for the derivative along a direction.
         meta: which meta-gradient.
@@ -44,10 +42,6 @@ class PopulationConfig:
 
     lives: Lives
     beta: float = 5.0
-    rate: float = 5e-3
-    optimizer: InnerKind = "sgd"
-    clip: float | None = 5.0
-    weight_decay: float = 0.01
     outer_batch: int = 32
     radius: float = 0.02
     meta: MetaGradient = field(default_factory=MetaGradient)
@@ -97,15 +91,14 @@ class Population(nn.Module):
         check_setup(student, setup)
         self.config, self.lives, self.setup = config, config.lives, setup
         self.device, self.size = torch.device(setup.device), config.lives.students
-        self._training = _with_schedule(student.training(texts.all, (), replace(setup, together=self.size)), config)
+        self._training = student.training(texts.all, (), replace(setup, together=self.size))
         self._starts = len(texts.pool), len(texts.pool) + len(texts.outer)
         self._check(student)
         self._tensors = TextTensors(self._training.data.pool, setup)
         self._answers = torch.from_numpy(_scaled(self._training.data.answers, setup)).to(self.device)
         self._trainer = self._fresh([self.lives.student_seed(number, 0) for number in range(self.size)])
         self.objective = self._trainer.objective
-        decay = dict.fromkeys(decayed_names(self.objective), config.weight_decay)
-        self._optimizer = InnerOptimizer(config.optimizer, config.rate, self.size, config.clip, decay)
+        self._optimizer = _inner_optimizer(self._trainer)
         self.moments = _Moments(self._optimizer.start(self._trained()), self._trained())
         self.register_buffer("done", torch.zeros((), dtype=torch.int64))
 
@@ -143,7 +136,7 @@ class Population(nn.Module):
         return TakenStep(batch, state, grads, ages)
 
     def meta_gradient(self, taken: Sequence[TakenStep], outer: Batch) -> tuple[list[Tensor], Tensor]:
-        """Derivatives of the outer losses with respect to the hints of the last steps, in order, and the losses (S,)."""
+        """Derivatives of the outer losses with respect to the last steps' hints, in order, and the losses (S,)."""
         return self._differentiation.meta_gradient(self.config.meta, taken, outer)
 
     def window(self, places: Ints, hints: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -169,7 +162,7 @@ class Population(nn.Module):
         if not alive.any():
             raise ParameterError(
                 f"the losses of all {self.size} students are not finite: their training diverges; lower inner_rate "
-                f"({self.config.rate:g}) or beta ({self.config.beta:g}) of scaffold"
+                f"({self._optimizer.rate:g}) or beta ({self.config.beta:g}) of scaffold"
             )
         gradient = torch.where(alive[:, None, None, None], gradient, 0.0)
         if self.config.balanced:
@@ -284,10 +277,11 @@ def _row(value: Tensor, student: int, size: int) -> Tensor:
     return value if size == 1 else value[student]
 
 
-def _with_schedule(training: NetworkTraining, config: PopulationConfig) -> NetworkTraining:
-    """The students' own schedule with the population's rate, clipping and decay."""
-    schedule = replace(training.schedule, learning_rate=config.rate, clip=config.clip, weight_decay=config.weight_decay)
-    return replace(training, schedule=schedule)
+def _inner_optimizer(trainer: CohortTrainer) -> InnerOptimizer:
+    """The students' own optimizer, clipping and decay, at the peak of their learning rate."""
+    own = trainer.schedule
+    decay = dict.fromkeys(decayed_names(trainer.objective), own.weight_decay)
+    return InnerOptimizer(own.optimizer, own.learning_rate, trainer.cohort.size, own.clip, decay)
 
 
 def _scaled(answers: Ints | Floats, setup: TaskSetup) -> Ints | NDArray[np.float32]:
