@@ -75,7 +75,8 @@ class AML(ExplainerPreset):
     def train(self, given: TrainingInput) -> LearnedExplainer:
         """Train, and compare the marked words of held-out texts with random ones."""
         from didact.trained.fit_types import FitConfig
-        from didact.trained.masking import MaskTraining, learn_masks
+        from didact.trained.learning import DirectTraining
+        from didact.trained.masking import learn_masks
 
         # As published: AdamW, batches of 20, a linear schedule without warm-up, all epochs, three checks in each.
         published = {
@@ -87,7 +88,7 @@ class AML(ExplainerPreset):
             "clip": None,
         }
         own = {"epochs": self.epochs, "learning_rate": self.learning_rate, "seed": self.seed}
-        recipe = MaskTraining(
+        recipe = DirectTraining(
             method=self.card.name,
             shape=self.card.shape,
             shape_settings={name: getattr(self, name) for name in ("backbone", "dropout", "merge")},
