@@ -14,8 +14,8 @@ from torch import Tensor
 
 from didact.errors import CapabilityError
 from didact.students.bag_of_words import Subset, WordView, read
-from didact.students.base import FeaturePrior, Ints, LabelledExample, Student, TaskSetup
-from didact.students.kinds.ridge import PENALTIES, Ridge, fit, targets_of
+from didact.students.base import Ints, LabelledExample, Student, TaskSetup
+from didact.students.kinds.ridge import PENALTIES, Ridge, fit, prior_of, targets_of
 from didact.students.matching import check_setup
 from didact.students.tokenized import WordNumbers, worded
 from didact.trained.scaffolding.group import GroupTexts
@@ -55,15 +55,17 @@ class ClosedFormStudents:
                 "meta='closed_form' goes through ridge students on words, whose hints are prior variances; leave out "
                 f"student_kind and features, got {student.card.name} with {student.parameters}"
             )
-        if not isinstance(setup.channel, FeaturePrior):
+        prior = prior_of(setup)
+        if prior is None:
             raise CapabilityError("students in closed form need a channel that gives prior variances, such as 'prior'")
-        self.student, self.prior, self.setup, self.config = student, setup.channel, setup, config
+        self.student, self.config, self._prior = student, config, prior
         self.device = torch.device(setup.device)
         self.layout = config.students, 1, config.examples
         self.tokens = worded([item.example for item in texts.all], WordNumbers(()), max_length=1 << 40)
         tested = [*texts.outer, *texts.validation]
         self._bags = read([item.example for item in texts.pool], [item.example for item in tested])
-        self._pool, self._outer, self._targets = len(texts.pool), len(texts.outer), _scaled(texts.all, setup)
+        self._pool, self._outer = len(texts.pool), len(texts.outer)
+        self._targets = _scaled(texts.all, setup)
         self._errors = torch.full((len(texts.validation),), torch.nan, dtype=torch.float64)
 
     def windows(self, epoch: int) -> list[Ints]:
@@ -83,7 +85,8 @@ class ClosedFormStudents:
 
     def validation_losses(self, numbers: Ints) -> Tensor:
         """Mean squared errors of the last window's students on validation texts."""
-        return self._errors[torch.from_numpy(numbers).to(self._errors.device)]
+        errors: Tensor = self._errors[torch.from_numpy(numbers).to(self._errors.device)]
+        return errors
 
     def outputs(self, places: Ints, hints: Tensor) -> Tensor:
         """A student's outputs for all outer and validation texts (texts, targets), differentiable.
@@ -94,7 +97,7 @@ class ClosedFormStudents:
         """
         subset = Subset(self._bags, places, self.student.least, self.student.weighting)
         words = torch.from_numpy(self.tokens.text[places]).to(hints.device)
-        variances = self.prior.variances(*subset.word_shares(hints[words].double()), self.config.weight)
+        variances = self._prior.variances(*subset.word_shares(hints[words].double()), self.config.weight)
         device = str(self.device)
         view = WordView(subset.train.to(device), subset.test.to(device), variances[:, None])
         targets, kernel = self._targets[places], view.kernel()

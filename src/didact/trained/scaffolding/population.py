@@ -269,4 +269,5 @@ def _scaled(answers: Ints | Floats, setup: TaskSetup) -> Ints | NDArray[np.float
     if setup.kind != "number":
         return answers.astype(np.int64)
     spread = float(answers.std())
-    return ((answers - answers.mean()) / (spread if spread > 0 else 1.0)).astype(np.float32)
+    scaled: NDArray[np.float32] = ((answers - answers.mean()) / (spread if spread > 0 else 1.0)).astype(np.float32)
+    return scaled

@@ -119,11 +119,11 @@ class ScaffoldSignal(GroupSettings, Signal):
             )
         e_t = self._explanations(outputs, batch).to(group.device)  # (rows, units)
         positions = cast("UnitPositions", batch.shared["positions"])
-        hints = positions.weights(e_t, torch.from_numpy(places).to(group.device)).unflatten(0, layout)
+        hints = positions.weights(e_t, torch.from_numpy(places).to(group.device)).view(*layout, -1)
         gradient, losses = group.window(places.reshape(layout), hints.detach(), batch.generator)
         change = (gradient.to(hints.dtype) * (hints - hints.detach())).sum(-1)  # 0, with the meta-gradient
         # The mean over the rows is the mean over the students, of which each has its rows in the sum.
-        each = losses.to(hints.dtype)[:, None, None] + steps * size * change
+        each: Tensor = losses.to(hints.dtype)[:, None, None] + steps * size * change
         return each.flatten().to(outputs.device)
 
     def _explanations(self, outputs: Tensor, batch: TrainingBatch) -> Tensor:
