@@ -32,6 +32,7 @@ DIFFERENTIABLE = "differentiable"
 ATTENTIVE = "attentive"
 LAYERED = "layered"
 HIDDEN = "hidden"
+HEADS = "heads"
 GENERATIVE = "generative"
 
 ExampleLike = FieldLike | tuple[FieldLike, ...] | Example
@@ -240,6 +241,29 @@ class Hidden(Model, Protocol):
         visit: Visit,
     ) -> list[Floats]:
         """Target values at the points; ``visit`` sees the states after a layer, each example's points in order."""
+        ...
+
+
+@runtime_checkable
+class Heads(Model, Protocol):
+    """A model whose attention heads each score the units, without their attention matrices."""
+
+    @property
+    def head_grid(self) -> tuple[int, int]:
+        """How many layers, and heads in each."""
+        ...
+
+    def head_scores(self, units: Sequence[Units], layers: Sequence[int] | None = None) -> list[Tensor]:
+        """What each head looks at: (heads, units) per example, float32 on the CPU.
+
+        A score is the attention logit of the unit, the mean over its positions and over queries at the positions of
+        all units (those that see it, where attention is causal or local). Special tokens and padding play no part.
+
+        Args:
+            units: the examples' units.
+            layers: numbers of the layers, -1 the last; all when not given. Rows are the heads of the first of them,
+                then those of the next.
+        """
         ...
 
 

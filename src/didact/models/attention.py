@@ -28,6 +28,7 @@ Observer = Callable[[Tensor, Tensor], None]
 """Called once per layer, in order, with logits and probabilities: both (batch, heads, queries, keys)."""
 
 _OBSERVER: ContextVar[Observer | None] = ContextVar("didact_attention_observer", default=None)
+_FUNCTION: ContextVar[Callable[..., tuple[Tensor, object]] | None] = ContextVar("didact_attention", default=None)
 
 
 def goes_through_interface(model: nn.Module) -> bool:
@@ -39,23 +40,43 @@ def goes_through_interface(model: nn.Module) -> bool:
 @contextlib.contextmanager
 def observed(model: PreTrainedModel, observer: Observer) -> Iterator[None]:
     """Show every attention layer inside the block to ``observer``; differentiable twice, like eager attention."""
+    token = _OBSERVER.set(observer)
+    try:
+        with switched(model, NAME, attend, _register):
+            yield
+    finally:
+        _OBSERVER.reset(token)
+
+
+@contextlib.contextmanager
+def switched(
+    model: PreTrainedModel, name: str, function: Callable[..., tuple[Tensor, object]], register: Callable[[], None]
+) -> Iterator[None]:
+    """Have every attention layer inside the block call a function; what the model used before comes back.
+
+    Args:
+        model: goes through Transformers' interface, or looks for ``function_in_force`` by itself.
+        name: of the function at Transformers.
+        function: the attention.
+        register: makes it known to Transformers under that name; called where Transformers' models are loaded.
+    """
     with exclusive(model):
         before = _implementations(model)
-        token = _OBSERVER.set(observer)
+        token = _FUNCTION.set(function)
         try:
             if "transformers.modeling_utils" in sys.modules:  # whoever has a model of Transformers' has loaded it
-                _register()
-            model.set_attn_implementation(NAME)
+                register()
+            model.set_attn_implementation(name)
             yield
         finally:
             for config, implementation in before:
                 config._attn_implementation_internal = implementation
-            _OBSERVER.reset(token)
+            _FUNCTION.reset(token)
 
 
-def is_observed() -> bool:
-    """Whether an observer watches attention in this thread now."""
-    return _OBSERVER.get() is not None
+def function_in_force() -> Callable[..., tuple[Tensor, object]] | None:
+    """The attention function that ``switched`` put in place in this thread, for networks that are not Transformers'."""
+    return _FUNCTION.get()
 
 
 def attend(  # noqa: PLR0913 - the signature is Transformers'

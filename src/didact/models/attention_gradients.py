@@ -10,8 +10,10 @@ from torch import Tensor, nn
 
 from didact.errors import CapabilityError
 from didact.models.attention import goes_through_interface, observed
-from didact.models.batch import Inputs
+from didact.models.batch import EncodedBatch, Inputs
+from didact.models.heads.base import Head
 from didact.protocols import AttentionKind, AttentionRows, Reads
+from didact.types import Target
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -45,18 +47,19 @@ def attention_maps(
 
 
 def maps_times_gradient(
-    network: nn.Module, inputs: Inputs, value: Callable[[object], tuple[Tensor, Tensor]]
+    network: nn.Module, head: Head, batch: EncodedBatch, target: Target
 ) -> tuple[Tensor, list[Tensor]]:
     """Outputs, and per layer the attention probabilities times their gradient: (batch, heads, queries, keys).
 
     Args:
         network: in evaluation mode.
-        inputs: of one pass, with embeddings that require a gradient, so that every map does.
-        value: the network's result -> its outputs and the explained number per row.
+        head: what of its result is explained.
+        batch: of one example, with embeddings that require a gradient, so that every map does.
+        target: the explained number.
     """
-    result, maps = attention_maps(network, inputs, lambda seen: seen)
-    outputs, values = value(result)
-    gradients = torch.autograd.grad(values.sum(), maps)
+    result, maps = attention_maps(network, head.feeding(network, batch), lambda seen: seen)
+    outputs = head.answers(result, batch)
+    gradients = torch.autograd.grad(head.values(outputs, [target], batch).sum(), maps)
     return outputs.detach(), [seen.detach() * gradient for seen, gradient in zip(maps, gradients, strict=True)]
 
 

@@ -8,7 +8,7 @@ from didact.errors import CapabilityError
 from didact.models.hidden import hidden_layers
 from didact.models.layers import is_layered
 from didact.models.traits import Traits
-from didact.protocols import ATTENTIVE, DIFFERENTIABLE, GENERATIVE, HIDDEN, LAYERED
+from didact.protocols import ATTENTIVE, DIFFERENTIABLE, GENERATIVE, HEADS, HIDDEN, LAYERED
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -17,6 +17,8 @@ MISSING = {
     ATTENTIVE: "neither uses Transformers' attention interface nor returns full attention maps; use a method that does "
     "not need attention",
     DIFFERENTIABLE: "does not take input embeddings, so it has no gradients",
+    HEADS: "does not show queries and keys of its heads through Transformers' attention interface, or its attention is "
+    "more than their products; use a method that does not need heads",
     LAYERED: "is not one of the encoders that can be taken apart",
 }
 
@@ -27,6 +29,7 @@ def offered(network: PreTrainedModel, traits: Traits, *, writes: bool) -> frozen
         DIFFERENTIABLE: traits.takes_embeddings,
         ATTENTIVE: traits.shows_attention,
         HIDDEN: traits.takes_embeddings and hidden_layers(network) is not None,
+        HEADS: traits.heads is not None,
         LAYERED: is_layered(network),
         GENERATIVE: writes,
     }

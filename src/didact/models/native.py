@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedConfig
 
-from didact.models.attention import attend, is_observed
+from didact.models.attention import function_in_force
 
 
 class BertSizes(Protocol):
@@ -90,7 +90,7 @@ class NativeBertForSequenceClassification(nn.Module):
         return True
 
     def set_attn_implementation(self, name: str) -> None:
-        """Nothing to set: its attention looks for an observer by itself."""
+        """Nothing to set: its attention asks which function is in force."""
 
 
 class _Bert(nn.Module):
@@ -179,8 +179,9 @@ class _Layer(nn.Module):
         own = self.attention.self
         split = (*hidden.shape[:2], own.num_attention_heads, -1)
         q, k, v = (linear(hidden).view(split).transpose(1, 2) for linear in (own.query, own.key, own.value))
-        if is_observed():
-            return attend(self, q, k, v, mask)[0].flatten(2)
+        function = function_in_force()
+        if function is not None:
+            return function(self, q, k, v, mask)[0].flatten(2)
         return functional.scaled_dot_product_attention(q, k, v, mask).transpose(1, 2).flatten(2)
 
 

@@ -16,11 +16,12 @@ from didact.errors import CapabilityError, ParameterError
 from didact.meter import count
 from didact.models import precision
 from didact.models.attention_gradients import attention_maps, maps_times_gradient, query_rows
-from didact.models.batch import Encoded, EncodedBatch, Inputs, Ints, Read
+from didact.models.batch import Encoded, EncodedBatch, Ints, Read
 from didact.models.capabilities import need, offered
 from didact.models.eval_mode import evaluating, frozen, several_rows
 from didact.models.exclusive import exclusive
 from didact.models.gradients import Blends, PointRows, Value, graph_budget, weighted_gradients
+from didact.models.head_scores import head_scores, layer_numbers
 from didact.models.heads.base import Head
 from didact.models.hidden import Reduce, hidden_gradients, hidden_states, layer_of
 from didact.models.identity import network_identity
@@ -38,6 +39,7 @@ from didact.ops.masking import Absence, unique_rows
 from didact.protocols import (
     ATTENTIVE,
     DIFFERENTIABLE,
+    HEADS,
     LAYERED,
     Absent,
     AttentionKind,
@@ -222,10 +224,7 @@ class NetworkModel:
         return self._soft(units, masks, absent, self._explained(targets))
 
     def soft_outputs(self, units: Sequence[Units], masks: Sequence[Tensor], absent: Absent = "mask") -> list[Tensor]:
-        """All outputs under soft masks, differentiable with respect to masks and absent vectors: (rows, outputs) each.
-
-        Log-probabilities of the labels, or the numbers of a regressor.
-        """
+        """Log-probabilities or a regressor's numbers, (rows, outputs) each; masks and absent vectors may be live."""
         return self._soft(units, masks, absent, self._all_outputs)
 
     def _soft(self, units: Sequence[Units], masks: Sequence[Tensor], absent: Absent, read: Read) -> list[Tensor]:
@@ -291,9 +290,20 @@ class NetworkModel:
         _ = self.traits  # sets how many rows a batch may have
         codes = self.reader.encode(examples)
         self.reader.check_single_pass(codes)
-        made = hidden_states(self.reader, codes, self.budget, layers, reduce)
         count(forwards=len(examples), evaluated=len(examples))
-        return made
+        return hidden_states(self.reader, codes, self.budget, layers, reduce)
+
+    @property
+    def head_grid(self) -> tuple[int, int]:
+        """How many layers, and attention heads in each."""
+        need(HEADS, self.capabilities, self.network)
+        return self.traits.heads or (0, 0)
+
+    def head_scores(self, units: Sequence[Units], layers: Sequence[int] | None = None) -> list[Tensor]:
+        """Scores of the units by each head of chosen layers, (layers x heads, units) per example, on the CPU."""
+        chosen = layer_numbers(layers, self.head_grid[0])
+        count(forwards=len(units), evaluated=len(units))
+        return head_scores(self.reader, self._encode(units, single_pass=True), units, self.budget, chosen)
 
     def values_at(self, units: Units, target: Target, vectors: Tensor) -> Tensor:
         """The target at given embeddings of one example, differentiable: (k, positions, dim) -> (k,)."""
@@ -340,14 +350,7 @@ class NetworkModel:
         with evaluating(self.network), frozen(self.network), torch.enable_grad():
             for code, at, target in zip(self._encode(units, single_pass=True), vectors, targets, strict=True):
                 batch = EncodedBatch(self.reader.embedded([code], at[None].requires_grad_(True)), [code])
-
-                def value(
-                    result: object, batch: EncodedBatch = batch, target: Target = target
-                ) -> tuple[Tensor, Tensor]:
-                    outputs = self.head.answers(result, batch)
-                    return outputs, self.head.values(outputs, [target], batch)
-
-                outputs, layers = maps_times_gradient(self.network, self.head.feeding(self.network, batch), value)
+                outputs, layers = maps_times_gradient(self.network, self.head, batch, target)
                 maps = torch.stack([query_rows(layer, rows, self.reads, len(code)) for layer in layers])
                 seen.append((self._prediction(outputs, batch), maps))
         count(forwards=len(units), backwards=len(units), evaluated=len(units))
@@ -355,10 +358,9 @@ class NetworkModel:
 
     def generate(self, requests: Sequence[str], length: int) -> list[str]:
         """Answers of a network that writes text."""
-        with evaluating(self.network), torch.inference_mode():
-            answers = self.reader.answers(requests, length)
         count(forwards=len(requests), evaluated=len(requests))
-        return answers
+        with evaluating(self.network), torch.inference_mode():
+            return self.reader.answers(requests, length)
 
     @property
     def reads(self) -> Reads:
@@ -384,10 +386,9 @@ class NetworkModel:
         return codes
 
     def _outputs(self, batch: EncodedBatch) -> Tensor:
-        def forward(inputs: Inputs) -> Tensor:
-            return self.head.evaluate(self.network, replace(batch, inputs=inputs))
-
-        return self.reader.run(batch.inputs, forward)
+        return self.reader.run(
+            batch.inputs, lambda inputs: self.head.evaluate(self.network, replace(batch, inputs=inputs))
+        )
 
     def _prediction(self, outputs: Tensor, batch: EncodedBatch) -> Prediction:
         return self.head.predictions(outputs.float().cpu(), batch)[0]

@@ -16,6 +16,7 @@ from didact.models import precision
 from didact.models.attention import goes_through_interface
 from didact.models.batch import EncodedBatch, Inputs, Ints
 from didact.models.eval_mode import quiet
+from didact.models.head_scores import HeadWatch, watched
 from didact.models.heads.base import Head
 from didact.models.packed import is_packed
 from didact.models.prefix_cache import can_reuse
@@ -35,6 +36,8 @@ class Traits:
             positions of the others kept, is not the same as a token hidden from attention.
         batches: whether several rows may go through at once, each with the outputs it has alone.
         shows_attention: whether its attention maps can be observed.
+        heads: how many layers and heads in each show their queries and keys; None where they do not, or where plain
+            attention over these does not reproduce the outputs.
         takes_embeddings: whether ``inputs_embeds`` reproduces the plain pass, and gradients reach it.
         pads_embeddings: whether right-padded embeddings do too.
         reads_last: whether they are accepted and change the outputs: the network reads its last position.
@@ -44,6 +47,7 @@ class Traits:
     position_offset: int | None
     batches: bool
     shows_attention: bool
+    heads: tuple[int, int] | None
     takes_embeddings: bool
     pads_embeddings: bool
     reads_last: bool
@@ -74,6 +78,7 @@ def find_traits(network: nn.Module, reader: AnyReader, head: Head) -> Traits:
             position_offset=_position_offset(trial),
             batches=not packed and trial.agrees(torch.cat([trial.plain] * 2), reader.whole(trial.codes * 2)),
             shows_attention=_shows_attention(trial),
+            heads=_heads(trial),
             takes_embeddings=takes and not packed,
             pads_embeddings=padded <= _TOLERANCE,
             reads_last=(_ROUNDING if packed else _TOLERANCE) < padded < math.inf,
@@ -177,6 +182,20 @@ def _shows_attention(trial: _Trial) -> bool:
         return False
     seen = getattr(trial.network(**trial.inputs, output_attentions=True), "attentions", None)
     return seen is not None and len(seen) > 0 and seen[0].shape[-1] == len(trial.codes[0])
+
+
+def _heads(trial: _Trial) -> tuple[int, int] | None:
+    """How many layers and heads a watched pass shows, where it gives the plain outputs and every head all positions."""
+    if not goes_through_interface(trial.network):
+        return None
+    size = len(trial.codes[0])
+    share = torch.ones(1, size, device=trial.plain.device)
+    with watched(trial.network, HeadWatch(share)) as watch:
+        agrees = trial.agrees(trial.plain, trial.inputs)
+    shapes = {tuple(scores.shape) for scores in watch.scores}
+    if not agrees or len(shapes) != 1 or next(iter(shapes))[2] != size:
+        return None
+    return len(watch.scores), next(iter(shapes))[1]
 
 
 def _is_local(config: object) -> bool:

@@ -1,4 +1,4 @@
-"""From the attention of all layers and heads to one number per token."""
+"""From the attention of all layers and heads to one number per token, and from queries and keys without a matrix."""
 
 from __future__ import annotations
 
@@ -31,3 +31,35 @@ def mean_visible(logits: Tensor) -> Tensor:
 def visible(logits: Tensor) -> Tensor:
     """Which attention logits belong to a key that its query may see."""
     return logits > HIDDEN_BELOW
+
+
+def mean_query_logits(query: Tensor, key: Tensor, share: Tensor, scaling: float, seen: Tensor | None = None) -> Tensor:
+    """Mean over chosen queries of their attention logits for each key: (rows, heads, keys).
+
+    A mean of dot products is the dot product with the mean, so that no (heads, queries, keys) matrix is made.
+    Differentiable any number of times.
+
+    Args:
+        query: (rows, heads, queries, dim).
+        key: (rows, heads, keys, dim); with fewer heads, each serves as many heads of the queries.
+        share: weights of the queries, zeros for those left out: (rows, queries).
+        scaling: factor of the dot products.
+        seen: which queries see a key, (rows or 1, queries, keys), where not all see it: each key's mean is then over
+            the queries that do. None for all.
+    """
+    wide = torch.promote_types(query.dtype, torch.float32)
+    query, key, share = query.to(wide), key.to(wide), share.to(wide)
+    key = key.repeat_interleave(query.shape[1] // key.shape[1], 1)
+    if seen is None:
+        mean = torch.einsum("rq,rhqd->rhd", _normed(share), query)
+        return torch.einsum("rhd,rhkd->rhk", mean, key) * scaling
+    weights = _normed(share[:, None] * seen.transpose(-1, -2))  # (rows, keys, queries)
+    means = weights @ query.transpose(1, 2).flatten(2)  # (rows, keys, heads x dim): heads share the weights
+    means = means.view(*means.shape[:2], *query.shape[1::2])  # (rows, keys, heads, dim)
+    return torch.einsum("rkhd,rhkd->rhk", means, key) * scaling
+
+
+def _normed(weights: Tensor) -> Tensor:
+    """Divided by their sum over the last axis; zeros stay zeros."""
+    total = weights.sum(-1, keepdim=True)
+    return weights / torch.where(total > 0, total, 1.0)

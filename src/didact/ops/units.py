@@ -87,6 +87,16 @@ def sum_to_units(units: Units, token_scores: Tensor) -> Floats:
     return np.array([sum(values[position] for position in own) for own in units.positions], dtype=np.float64)
 
 
+def mean_to_units(units: Units, token_numbers: Tensor) -> Tensor:
+    """Mean over the tokens of each unit, along the last axis: (..., tokens) -> (..., units)."""
+    places = [place for own in units.positions for place in own]
+    owners = [number for number, own in enumerate(units.positions) for _ in own]
+    counts = [max(1, len(own)) for own in units.positions]
+    sums = token_numbers.new_zeros(*token_numbers.shape[:-1], len(counts))
+    sums = sums.index_add(-1, token_numbers.new_tensor(owners).long(), token_numbers[..., places])
+    return sums / token_numbers.new_tensor(counts)
+
+
 Ends = tuple[list[int], list[int]]
 
 
