@@ -129,7 +129,7 @@ def training_cost(split: TextSplit, fitted: Fitted, **further: JsonValue) -> dic
         "validation texts": len(split.validation),
         "held-out texts": len(split.held_out),
         **{name.replace("_", " "): value for name, value in further.items()},
-        "epochs": len(fitted.history),
+        "epochs": fitted.history[-1].number,
         "seconds to train": round(fitted.seconds, 3),
     }
 

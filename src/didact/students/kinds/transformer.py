@@ -23,15 +23,11 @@ from didact.students.base import (
     CohortOutput,
     LabelledExample,
     LossChannel,
-    Student,
     StudentCard,
-    StudentOutcome,
-    StudentRun,
     TaskSetup,
 )
 from didact.students.batches import cohort_data
-from didact.students.cohort_training import train_students
-from didact.students.matching import check_setup
+from didact.students.network import NetworkStudent, NetworkTraining
 from didact.students.optimization import OptimizerName, Precision, Schedule, ScheduleShape
 from didact.students.pooling import Pooling, ScalarMix, masked_mean
 from didact.students.stacked import StackedLinear, check_stackable, stacked
@@ -63,7 +59,7 @@ HEAD_SPREAD = 0.02
     )
 )
 @dataclass(frozen=True, kw_only=True)
-class Transformer(Student):
+class Transformer(NetworkStudent):
     """Starts from the weights of a pretrained encoder; only the output layer is drawn from the student's seed.
 
     Where the encoder is built of the usual modules, many students train as one tensor program, each with weights of its
@@ -115,11 +111,8 @@ class Transformer(Student):
         if self.dropout >= 1 or self.warmup > 1:
             raise ParameterError(f"dropout and warmup of transformer are shares, got {self.dropout} and {self.warmup}")
 
-    def train_and_predict(
-        self, pool: Sequence[LabelledExample], runs: Sequence[StudentRun], test: Sequence[Example], setup: TaskSetup
-    ) -> list[StudentOutcome]:
-        """One outcome per run, each as if it were the only one."""
-        check_setup(self, setup)
+    def training(self, pool: Sequence[LabelledExample], test: Sequence[Example], setup: TaskSetup) -> NetworkTraining:
+        """Copies of the loaded encoder, and texts as its tokenizer cuts them."""
         factory = EncoderFactory(self, setup)
         encoder = Encoder(factory.tokenizer, factory.limit, 1.0)
         texts = [tokenised(some, encoder) for some in ([labelled.example for labelled in pool], test)]
@@ -136,7 +129,7 @@ class Transformer(Student):
             precision=self.precision,
             dropout=self.dropout > 0,
         )
-        return train_students(factory.cohort, data, runs, setup, schedule, factory.together(len(runs)))
+        return NetworkTraining(factory.cohort, data, schedule, factory.together)
 
 
 class EncoderFactory:
