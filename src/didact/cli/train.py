@@ -218,11 +218,11 @@ def _searched(
     task = TuningTask.of(options.preset, settings, partial(shared.load, loading), judge, examples)
     config = TuningConfig(trials=options.trials, workers=options.workers)
     result = tune(task, config, options.out / "search")
-    for trial in result.failed:
+    for trial in result.search.failed:
         printing.message(f"didact: trial {trial.number} failed: {trial.failure}")
     chosen = ", ".join(f"{name} {value:.3f}" for name, value in result.best.settings.items())
     printing.line(
-        f"{judge.name} {result.best.value:.3f} in trial {result.best.number} of {len(result.trials)}: {chosen}"
+        f"{judge.name} {result.best.value:.3f} in trial {result.best.number} of {len(result.search.trials)}: {chosen}"
     )
     return result.best.settings
 
@@ -242,9 +242,10 @@ def _estimated(
     split = split_as_trained(options.preset, settings, examples)
     preset = PRESETS.get(options.preset).configured(**settings)
     texts = TrainingTexts.of(model, split.train, split.validation, getattr(preset, "level", None))
-    rows = [texts.training(getattr(preset, "epochs", 1), judge)]
+    epochs = getattr(preset, "epochs", 1)
+    rows = [texts.training(epochs, judge)]
     if judge is not None and options.trials:
-        rows.insert(0, texts.search(TuningConfig(trials=options.trials), judge))
+        rows[:0] = texts.tuning(TuningConfig(trials=options.trials), epochs, judge)
     return printing.estimates_table(rows)
 
 

@@ -49,9 +49,9 @@ class TrainingLog:
 class CohortTrainer:
     """Trains the students of one cohort.
 
-    The ordinary way is ``train``: AdamW in place, over given batches. For training *through* a student's step, as when
-    hints themselves are learned, ``functional_step`` takes parameters and returns updated ones, leaving the cohort as
-    it is. With hints that require a gradient, so do the updated parameters:
+    The ordinary way is ``train``: the schedule's optimizer in place, over given batches. For training *through* a
+    student's step, as when hints themselves are learned, ``functional_step`` takes parameters and returns updated ones,
+    leaving the cohort as it is. With hints that require a gradient, so do the updated parameters:
 
         parameters = trainer.parameters()
         batch = dataclasses.replace(batch, hints=explainer(batch))
@@ -77,7 +77,7 @@ class CohortTrainer:
         self.device, self.schedule, self.seeds = torch.device(setup.device), schedule, seeds
         self.cohort = cohort.to(self.device).train(schedule.dropout)
         channel = _loss_channel(setup)
-        head = None if channel is None else channel.head(cohort.width, seeds)
+        head = None if channel is None else channel.head(_seen_width(channel, cohort), seeds)
         if head is not None:
             head.to(self.device)
         self.objective = CohortLosses(self.cohort, setup.kind, channel, head)
@@ -144,7 +144,7 @@ class CohortTrainer:
         }
 
     def step(self, batch: Batch, learning_rate: float) -> tuple[Losses, Tensor]:
-        """One step of AdamW in place: the losses before it, and the norms of the students' gradients (S,)."""
+        """One step of the optimizer in place: the losses before it, and the norms of the students' gradients (S,)."""
         losses = self.losses(batch)
         self._optimizer.zero_grad()
         torch.autograd.backward(losses.total(self.weights).sum())
@@ -181,6 +181,10 @@ def _loss_channel(setup: TaskSetup) -> LossChannel | None:
     if setup.channel is None or isinstance(setup.channel, LossChannel):
         return setup.channel
     raise CapabilityError(f"channel {setup.channel.card.name!r} has no loss, so it does not reach networks")
+
+
+def _seen_width(channel: LossChannel, cohort: Cohort) -> int:
+    return cohort.heads if channel.view == "heads" else cohort.width
 
 
 def _stacked(values: Sequence[Tensor]) -> NDArray[np.float32]:

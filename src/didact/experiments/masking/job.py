@@ -127,8 +127,9 @@ class MaskingJob(RecipeJob):
         facts = {
             "best": dict(result.best.settings),
             "value": result.best.value,
-            "trials": len(result.trials),
-            "failed": [[trial.number, trial.failure] for trial in result.failed],
+            "finals": {str(number): value for number, value in result.finals.items()},
+            "trials": len(result.search.trials),
+            "failed": [[trial.number, trial.failure] for trial in result.search.failed],
         }
         return facts_table(facts)
 

@@ -45,7 +45,8 @@ class AML(ExplainerPreset):
         sparse: weight of marking few words.
         destroy: weight of losing the prediction when the marked words are taken away.
         penalty: of marked words: "bce", or "l1".
-        masking: how a word that is not shown is replaced: "soft", "hard", "learned", "replace" or "omit".
+        masking: how a word that is not shown is replaced: "soft", "hard", "top", "learned", "replace" or "omit".
+        shares: of the words that masking="top" marks.
         backbone: the encoder: a directory or Hub id, or "explained" for a copy of the explained model's own.
         dropout: share of numbers set to 0 in training.
         merge: how scores of several of the encoder's tokens become that of one unit: "max" or "mean".
@@ -60,7 +61,8 @@ class AML(ExplainerPreset):
     sparse: float = 1.0
     destroy: float = 1.0
     penalty: Literal["bce", "l1"] = "bce"
-    masking: Literal["soft", "hard", "learned", "replace", "omit"] = "soft"
+    masking: Literal["soft", "hard", "top", "learned", "replace", "omit"] = "soft"
+    shares: tuple[float, ...] = (0.2,)
     backbone: str = "explained"
     dropout: float = 0.1
     merge: Literal["max", "mean"] = "max"
@@ -73,18 +75,26 @@ class AML(ExplainerPreset):
     def train(self, given: TrainingInput) -> LearnedExplainer:
         """Train, and compare the marked words of held-out texts with random ones."""
         from didact.trained.fit_types import FitConfig
-        from didact.trained.masking import MaskTraining, learn_masks
+        from didact.trained.learning import DirectTraining
+        from didact.trained.masking import learn_masks
 
-        # As published: AdamW, batches of 20, a linear schedule without warm-up, and all epochs.
-        published = {"batch_rows": 20, "batch_tokens": 20 * 512, "warmup": 0.0, "patience": None, "clip": None}
+        # As published: AdamW, batches of 20, a linear schedule without warm-up, all epochs, three checks in each.
+        published = {
+            "checks": 3,
+            "batch_rows": 20,
+            "batch_tokens": 20 * 512,
+            "warmup": 0.0,
+            "patience": None,
+            "clip": None,
+        }
         own = {"epochs": self.epochs, "learning_rate": self.learning_rate, "seed": self.seed}
-        recipe = MaskTraining(
+        recipe = DirectTraining(
             method=self.card.name,
             shape=self.card.shape,
             shape_settings={name: getattr(self, name) for name in ("backbone", "dropout", "merge")},
             signal=self.card.signals[0],
             signal_settings={
-                name: getattr(self, name) for name in ("preserve", "sparse", "destroy", "penalty", "masking")
+                name: getattr(self, name) for name in ("preserve", "sparse", "destroy", "penalty", "masking", "shares")
             },
             training=FitConfig.configured(**published | own | dict(self.fit)),
             level=self.level,
