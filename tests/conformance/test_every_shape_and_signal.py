@@ -29,8 +29,10 @@ QUICK: Mapping[str, Mapping[str, object]] = {
     "scorer": {"width": 16, "blocks": 1, "min_count": 1},
     "probe": {"width": 32},
     "encoder": {"backbone": _FOLDER.name, "dropout": 0.0},
+    "head_mix": {"normalise": "none", "temperature": 0.3},
+    "head_gate": {"width": 32},
 }
-"""Settings that make a shape small; its own defaults where it has none here."""
+"""Settings that make a shape small, or able to learn from random heads, some of which it must count negatively."""
 
 ROWS = [
     (shape, signal, case, name)

@@ -112,8 +112,8 @@ def offered(case: str) -> frozenset[str]:
 
 
 def fits(shape: ShapeCard, signal: SignalCard, case: str) -> bool:
-    """Whether the case offers what both need."""
-    return shape.needs | signal.needs <= offered(case)
+    """Whether the case offers what both need, and the shape gives as many numbers as the signal asks."""
+    return shape.needs | signal.needs <= offered(case) and shape.outputs in ("any", signal.outputs)
 
 
 def check(

@@ -121,8 +121,8 @@ class LearnedExplainer:
         return self.signal.signed
 
     def cost(self, units: Units) -> Cost:
-        """One forward for the prediction, and another where the shape reads the model."""
-        return Cost(forwards=2 if self.shape.card.needs else 1)
+        """One forward for the prediction, and another for each thing that the shape reads of the model."""
+        return Cost(forwards=1 + len(self.shape.card.needs))
 
     def explain(
         self,
@@ -180,10 +180,9 @@ class LearnedExplainer:
             units = model.units(examples, self.about.level)
             predictions, targets = predicted_targets(model, examples, wanted, self.about.scale, known)
             items = self.shape.read(model, units, [target.index for target in targets], predictions)
-            scores = self._scores(items)
-            details = self._details(items, scores, predictions)
+            details = self._details(items, scores := self._scores(items), predictions)
             unread = [unread_note(self.shape, own, item) for own, item in zip(units, items, strict=True)]
-        forwards = (1 if known is None else 0) + (1 if self.shape.card.needs else 0)
+        forwards = (1 if known is None else 0) + len(self.shape.card.needs)
         cost = Cost(forwards, 0, round(meter.evaluated / len(examples)), meter.seconds / len(examples))
         parameters, now, cautions = self.parameters, versions(), (self.caution,) if self.caution else ()
         return [
@@ -326,6 +325,7 @@ class LearnedExplainer:
                 "masks": None if about.masks is None else dict(about.masks),
                 "teaching": None if about.teaching is None else dict(about.teaching),
             },
+            "learned": self.shape.summary(),
         }
 
     @classmethod

@@ -108,6 +108,7 @@ class SavedDescription(TypedDict):
     signal: SavedPart
     weights: SavedWeights
     about: SavedOrigin
+    learned: NotRequired[str]
 
 
 class SavedConfig(SavedDescription):
