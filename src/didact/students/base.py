@@ -88,6 +88,21 @@ class StudentRun:
 
 
 @dataclass(frozen=True, eq=False)
+class CurvePoint:
+    """A student's answers to the test examples at one time of its training.
+
+    Attributes:
+        epoch: epochs that it was trained for.
+        steps: steps of the optimizer until then.
+        answers: as those of the outcome.
+    """
+
+    epoch: int
+    steps: int
+    answers: Ints | Floats
+
+
+@dataclass(frozen=True, eq=False)
 class StudentOutcome:
     """A trained student's answers to the test examples.
 
@@ -96,11 +111,14 @@ class StudentOutcome:
         failure: why its answers do not count (its loss was not finite, or it predicts a single class after a loss that
             never fell); None where training went well.
         details: numbers about the training, such as the last losses.
+        curve: answers during the training, where the setup has a curve and the student has epochs; the last point has
+            the outcome's own answers.
     """
 
     answers: Ints | Floats
     failure: str | None
     details: Mapping[str, float]
+    curve: tuple[CurvePoint, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -178,6 +196,7 @@ class TaskSetup:
         channel: how hints reach the student; None where no student has any.
         device: "cpu" or "cuda".
         together: students trained at once; None leaves it to the student, which knows what is faster on the device.
+        curve: the test examples are answered after every so many epochs, and after the last; 0 only after the last.
     """
 
     kind: AnswerKind = "class"
@@ -185,6 +204,7 @@ class TaskSetup:
     channel: Channel | None = None
     device: str = "cpu"
     together: int | None = None
+    curve: int = 0
 
 
 # What networks and channels exchange.

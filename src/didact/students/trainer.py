@@ -9,7 +9,7 @@ leaves them as they are.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -29,6 +29,9 @@ from didact.students.optimization import Schedule, clip_factor, clipped, decayed
 
 Parameters = dict[str, Tensor]
 """Trained parameters by name, student first; those of a cohort of one have no axis for the student."""
+
+AfterEpoch = Callable[[int, int], None]
+"""Called with the numbers of epochs and of steps so far."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,19 +158,36 @@ class CohortTrainer:
         self._optimizer.step()
         return losses, norm
 
-    def train(self, batches: TrainingBatches) -> TrainingLog:
-        """Train over all batches, with the schedule's learning rates."""
-        tasks, channels = [], []
+    def train(self, batches: TrainingBatches, after_epoch: AfterEpoch | None = None) -> TrainingLog:
+        """Train over all batches, with the schedule's learning rates.
+
+        Args:
+            batches: of all epochs.
+            after_epoch: called after every epoch with the numbers of epochs and of steps so far.
+        """
+        tasks: list[Tensor] = []
+        channels: list[Tensor] = []
         diverged = torch.full((self.cohort.size,), -1, device=self.device)
         with _seeded(self.seeds, self.device, self.schedule.dropout):
-            for number, batch in enumerate(batches):
-                losses, norm = self.step(batch, self.schedule.rate(number, batches.steps))
-                finite = losses.task.isfinite() & norm.isfinite()
-                diverged = torch.where((diverged < 0) & ~finite, number, diverged)
-                tasks.append(losses.task.detach())
-                channels.append(torch.zeros_like(tasks[-1]) if losses.channel is None else losses.channel.detach())
-                advance(self.cohort.size)
+            for epoch in range(self.schedule.epochs):
+                for batch in batches.epoch(epoch):
+                    losses, norm = self.step(batch, self.schedule.rate(len(tasks), batches.steps))
+                    finite = losses.task.isfinite() & norm.isfinite()
+                    diverged = torch.where((diverged < 0) & ~finite, len(tasks), diverged)
+                    tasks.append(losses.task.detach())
+                    channels.append(torch.zeros_like(tasks[-1]) if losses.channel is None else losses.channel.detach())
+                    advance(self.cohort.size)
+                if after_epoch is not None:
+                    after_epoch(epoch + 1, len(tasks))
         return TrainingLog(_stacked(tasks), _stacked(channels), diverged.cpu().numpy())
+
+    @contextlib.contextmanager
+    def evaluating(self) -> Iterator[Cohort]:
+        """The cohort without dropout inside the block."""
+        try:
+            yield self.cohort.eval()
+        finally:
+            self.cohort.train(self.schedule.dropout)
 
 
 def autocast(schedule: Schedule, device: torch.device) -> contextlib.AbstractContextManager[object]:

@@ -28,7 +28,7 @@ PERCENT = ("accuracy", "f1", "exact")
 
 
 @dataclass(frozen=True)
-class CurvePoint:
+class NoiseLevel:
     """A point of a curve: where it stands, the mean and its 95 % interval."""
 
     at: float
@@ -51,7 +51,7 @@ class NoiseCurve:
 
     setting: Setting
     explainer: str
-    levels: tuple[CurvePoint, ...]
+    levels: tuple[NoiseLevel, ...]
     pearson: float
     pearson_of_means: float
 
@@ -166,7 +166,7 @@ class SimulabilityFindings:
             for row in matrix
             if np.isfinite(row).all()
         ]
-        levels = tuple(CurvePoint(x, e.mean, e.low, e.high) for x, e in zip(places, ends, strict=True))
+        levels = tuple(NoiseLevel(x, e.mean, e.low, e.high) for x, e in zip(places, ends, strict=True))
         means = [(level.at, level.mean) for level in levels if math.isfinite(level.mean)]
         return NoiseCurve(setting, explainer, levels, _pearson(points), _pearson(means))
 

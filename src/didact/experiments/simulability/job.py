@@ -40,8 +40,8 @@ from didact.simulation.hints import overlap
 from didact.simulation.simulability import Execution, SimulabilityData, Simulation, matching_channels
 from didact.store import keys
 from didact.store import records as record_store
-from didact.store.outcomes import Answers, OutcomeStore
-from didact.students.base import Hint, Ints, StudentOutcome
+from didact.store.outcomes import Answers, Curve, OutcomeStore
+from didact.students.base import CurvePoint, Hint, Ints, StudentOutcome
 from didact.types import Example, Explanation, Floats
 
 COMPARED = 500
@@ -62,7 +62,7 @@ class SimulabilityJob(RecipeJob):
         self.recipe = experiment.recipe
         self.used: list[int] = self.recipe.plan().used(len(experiment.pool)).tolist()
         self.device = str(choose_device(options.device))
-        self.outcomes = OutcomeStore(self.parts, _outcome)
+        self.outcomes = OutcomeStore(self.parts, student_outcome)
 
     @property
     def name(self) -> str:
@@ -336,8 +336,12 @@ class SimulabilityJob(RecipeJob):
         return float(np.nanmean(values))
 
 
-def _outcome(answers: Answers, failure: str | None, details: Mapping[str, float]) -> StudentOutcome:
-    return StudentOutcome(cast("Ints | Floats", answers), failure, details)
+def student_outcome(
+    answers: Answers, failure: str | None, details: Mapping[str, float], curve: Curve
+) -> StudentOutcome:
+    """A student's outcome from what a store kept of it."""
+    points = tuple(CurvePoint(epoch, steps, cast("Ints | Floats", own)) for epoch, steps, own in curve)
+    return StudentOutcome(cast("Ints | Floats", answers), failure, details, points)
 
 
 def _grade_key(metric: Metric, model: Model, explanations: Sequence[Explanation]) -> str:

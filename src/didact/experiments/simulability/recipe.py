@@ -205,6 +205,8 @@ def format_label(format: HintFormat) -> str:
     """A format in a few words."""
     if format.kind == "top":
         return f"{100 * format.share:g} %"
+    if format.kind == "softmax":
+        return "softmax" if format.temperature is None else f"softmax / {format.temperature:g}"
     return "dense" if format.bits is None else f"{format.bits} bit{'s' if format.bits > 1 else ''}"
 
 
