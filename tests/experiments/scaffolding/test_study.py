@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from didact.cli import main
 from didact.errors import FormatError, InputError, ParameterError
@@ -13,9 +14,9 @@ from didact.experiments.engine.run import run_recipe
 from didact.experiments.engine.steps import RunOptions
 from didact.experiments.papers import smat
 from didact.experiments.papers.smat_published import PLAUSIBILITY, SIMULABILITY
-from didact.experiments.scaffolding.findings import ScaffoldingFindings, StudentGroup
+from didact.experiments.scaffolding.findings import ScaffoldingFindings, TaughtGroup
 from didact.experiments.scaffolding.recipe import ScaffoldingRecipe
-from didact.experiments.scaffolding.report import markdown, page, tables
+from didact.experiments.scaffolding.report import markdown, page, report, tables
 
 RECIPES = Path(__file__).resolve().parents[3] / "recipes" / "smat"
 SMALL = """
@@ -23,13 +24,17 @@ name = "small"
 tables = [1, 2]
 explainers = ["gradient_norm", { method = "attention", label = "attention_all_layers", level = "token" }]
 trained = [{ preset = "aml", label = "smat", epochs = 1 }]
-students = ["ridge"]
+students = ["ridge", { student = "bilstm_attention", embedding = 8, hidden = 8, epochs = 4 }]
+curve = 2
+choose = "best"
 channels = [
+  "attention",
   { channel = "prior", label = "strong", weight = 5.0 },
   { channel = "prior", label = "weak", weight = 0.2 },
 ]
-reach = { gradient_norm = ["weak"], smat = ["strong"] }
-hints = [{ kind = "dense" }]
+reach = { gradient_norm = ["weak", "attention"], smat = ["strong", "attention"] }
+formats = { gradient_norm = ["softmax / 0.1"] }
+hints = [{ kind = "softmax" }, { kind = "softmax", temperature = 0.1 }]
 sizes = [8]
 subsets = 4
 model = { source = "default" }
@@ -39,7 +44,8 @@ train = { limit = 8, seed = 2 }
 validation = { limit = 4, seed = 3 }
 plausibility = [{ label = "movies", source = "corpus", limit = 8, seed = 4 }]
 """
-GROUP = StudentGroup("ridge", 8)
+GROUP = TaughtGroup("ridge", 8)
+NETWORKS = TaughtGroup("bilstm_attention", 8)
 
 
 def recipe(**changes: object) -> ScaffoldingRecipe:
@@ -70,29 +76,51 @@ def test_every_explainer_has_students_beside_none_and_the_control(findings: Scaf
 
 
 def test_hints_reach_students_through_the_channels_of_their_explainer(findings: ScaffoldingFindings) -> None:
-    channels = {(row.method, row.channel) for row in findings.every_row}
+    channels = {(row.method, row.channel) for row in findings.every_row if row.group == GROUP}
     assert {("smat", "strong"), ("gradient_norm", "weak")} <= channels
     assert not {("smat", "weak"), ("gradient_norm", "strong")} & channels
     assert {channel for method, channel in channels if method == "attention_all_layers"} == {"strong", "weak"}
 
 
 def test_the_channel_with_the_best_mean_counts(findings: ScaffoldingFindings) -> None:
-    both = [row.mean("end") for row in findings.every_row if row.method == "attention_all_layers"]
+    every = [row for row in findings.every_row if (row.group, row.method) == (GROUP, "attention_all_layers")]
     counted = findings.row(GROUP, "attention_all_layers")
     assert counted is not None
-    assert counted.mean("end") == max(both)
+    assert len(every) == 2
+    assert counted.mean("area") == max(row.mean("area") for row in every)
 
 
 def test_claims_are_paired_differences_from_none_and_the_best_static_explainer(findings: ScaffoldingFindings) -> None:
-    own, none, static = (findings.row(GROUP, name) for name in ("smat", "none", findings.claims[1].rival))
-    assert own is not None
-    assert none is not None
-    assert static is not None
-    assert [claim.rival for claim in findings.claims] == ["none", static.method]
-    assert static.mean("end") == max(row.mean("end") for row in findings.rows[GROUP] if row.role == "static")
-    for claim, other in zip(findings.claims, (none, static), strict=True):
-        assert claim.gain.mean == pytest.approx(own.mean("end") - other.mean("end"))
+    claims = [claim for claim in findings.claims if (claim.group, claim.measure) == (NETWORKS, "area")]
+    rows = {row.method: row for row in findings.rows[NETWORKS]}
+    static = max((row for row in rows.values() if row.role == "static"), key=lambda row: row.mean("area"))
+    assert [claim.rival for claim in claims] == ["none", static.method]
+    for claim in claims:
+        assert claim.gain.mean == pytest.approx(rows["smat"].mean("area") - rows[claim.rival].mean("area"))
         assert claim.gain.subsets == 4
+
+
+def test_the_area_is_the_mean_of_the_learning_curve(findings: ScaffoldingFindings) -> None:
+    curve = next(one for one in findings.curves if (one.setting.student, one.method) == (NETWORKS.student, "smat"))
+    row = findings.row(NETWORKS, "smat")
+    assert row is not None
+    assert curve.epochs == (2, 4)
+    assert row.mean("area") == pytest.approx(np.mean(curve.means))
+    assert all(low <= mean <= high for low, mean, high in zip(curve.low, curve.means, curve.high, strict=True))
+
+
+def test_the_end_of_a_student_is_its_best_epoch_on_the_validation_texts(findings: ScaffoldingFindings) -> None:
+    setting = next(one for one in findings.simulation.settings if one.student == NETWORKS.student)
+    for method, ends in findings.simulation.scores[setting].items():
+        points = findings.simulation.curves.scores[setting][method]
+        assert all((end == own).all(axis=1).any() for end, own in zip(ends, points, strict=True))
+
+
+def test_explainers_are_shown_in_their_own_format(findings: ScaffoldingFindings) -> None:
+    formats = {arm.explainer: arm.format for arm in findings.taught.arms.values()}
+    assert formats["gradient_norm"] == "softmax / 0.1"
+    assert formats["smat"] == "softmax"
+    assert set(findings.simulation.methods) == {"gradient_norm", "attention_all_layers", "smat", "random"}
 
 
 def test_medians_and_quartiles_are_over_students(findings: ScaffoldingFindings) -> None:
@@ -122,11 +150,18 @@ def test_agreement_with_people_has_oracles_above_every_head(findings: Scaffoldin
 
 def test_the_report_says_what_was_measured(run: Path, findings: ScaffoldingFindings) -> None:
     titles = [title for title, _ in tables(findings)]
-    assert titles == ["ridge, 8 training texts", "Trained explainers against the others", "Agreement with people"]
+    assert titles == [
+        "ridge, 8 training texts",
+        "bilstm_attention, 8 training texts",
+        "Trained explainers against the others",
+        "Agreement with people",
+    ]
     text = markdown(findings)
     assert "smat against the best static explainer" in text
     assert "best head (chosen with the labels)" in text
-    assert "Learning curves" not in page(findings)
+    assert "Learning curves" in page(findings)
+    assert all(path.is_file() for path in report(run, None, Console(quiet=True)))
+    assert (run / "curves.svg").read_text(encoding="utf-8").count("<polyline") >= 4
 
 
 def test_the_paper_tables_show_what_was_measured_beside_the_printed_numbers(
@@ -171,7 +206,10 @@ def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
         ({"teacher": "human"}, "explainers are trained for a model"),
         ({"reach": {"lime": ["weak"]}}, "lime"),
         ({"reach": {"smat": ["loud"]}}, "loud"),
-        ({"reach": {"smat": []}}, "no channel"),
+        ({"reach": {"smat": []}}, "has an empty list"),
+        ({"formats": {"smat": ["sparse"]}}, "sparse"),
+        ({"choose": "best", "curve": 1, "validation": {}}, "give \\[validation\\]"),
+        ({"curve": -1}, "curve must be"),
         ({"plausibility": [{"limit": 3}]}, "source must be given"),
         ({"plausibility": [{"source": "corpus"}, {"source": "corpus"}]}, "two entries are called 'corpus'"),
         ({"train": {"splitt": "train"}}, "splitt"),

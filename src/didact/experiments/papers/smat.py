@@ -12,8 +12,10 @@ from didact.errors import ParameterError
 from didact.experiments.papers.runs import finished_runs
 from didact.experiments.papers.smat_published import EXPLAINERS, PLAUSIBILITY, REFERENCE, SIMULABILITY, Spread
 from didact.experiments.scaffolding.curves import AREA, END
-from didact.experiments.scaffolding.findings import ScaffoldingFindings, StudentGroup, TaughtRow, used_heads
+from didact.experiments.scaffolding.findings import ScaffoldingFindings, TaughtGroup, TaughtRow
 from didact.experiments.scaffolding.recipe import SMAT, ScaffoldingRecipe
+from didact.experiments.scaffolding.report import heads_maps
+from didact.render.heads import heads_text
 from didact.render.markup import markdown_table, markdown_text
 from didact.simulation.simulability import NONE
 
@@ -71,19 +73,15 @@ def figure(number: int, measured: ScaffoldingRuns) -> str:
     """One of the paper's figures as Markdown."""
     if number not in FIGURES:
         raise ParameterError(f"figure {number} cannot be reproduced; there is {', '.join(map(str, FIGURES))}")
-    lines = [f"## Figure {number}: {FIGURES[number]}", ""]
-    for name, run in measured.runs.items():
-        rows = [
-            [markdown_text(label), str(len(heads)), ", ".join(f"{at}.{h} {weight:.2f}" for at, h, weight in heads)]
-            for label, facts in run.trainings["explainers"].items()
-            if (heads := used_heads(facts))
-        ]
-        if rows:
-            lines += [f"### {markdown_text(name)}", ""]
-            lines += [markdown_table(["explainer", "heads used", "layer.head weight"], rows, "lrl"), ""]
-    if len(lines) == 2:
-        lines.append(_missing(1, measured))
-    return "\n".join(lines).rstrip() + "\n"
+    maps = [
+        f"### {markdown_text(name)}: {markdown_text(label)}\n\n```\n{heads_text(weights, layers)}\n```\n"
+        for name, run in measured.runs.items()
+        for label, layers, weights in heads_maps(run)
+    ]
+    words = "In hundredths; the paper draws its own as a picture."
+    return (
+        "\n".join([f"## Figure {number}: {FIGURES[number]}", "", words, "", *(maps or [_missing(1, measured)])]) + "\n"
+    )
 
 
 def everything(measured: ScaffoldingRuns) -> str:
@@ -139,7 +137,7 @@ def _row(number: int, run: ScaffoldingFindings, label: str, column: str) -> Taug
     return None if method is None else run.row_of(group, method, column)
 
 
-def _first_student(run: ScaffoldingFindings) -> list[StudentGroup]:
+def _first_student(run: ScaffoldingFindings) -> list[TaughtGroup]:
     """The groups of the first kind of student: others are in the run's own report."""
     return [group for group in run.groups if group.student == run.groups[0].student]
 

@@ -20,7 +20,7 @@ from didact.experiments.engine.objects import read_object
 from didact.experiments.engine.toml import Options
 from didact.experiments.report.formatting import listed
 from didact.experiments.report.page import WARNING
-from didact.experiments.scaffolding.curves import AREA, END, LearningCurve, learning_curves, value_matrices
+from didact.experiments.scaffolding.curves import AREA, END, DrawnCurve, drawn_curves, value_matrices
 from didact.experiments.scaffolding.recipe import ScaffoldingRecipe
 from didact.experiments.simulability.findings import SimulabilityFindings, find
 from didact.simulation.gains import ALPHA
@@ -34,7 +34,7 @@ Role = Literal["none", "static", "trained", "control"]
 
 
 @dataclass(frozen=True, order=True)
-class StudentGroup:
+class TaughtGroup:
     """Students of one kind that learned from equally many texts."""
 
     student: str
@@ -74,7 +74,7 @@ class TaughtRow:
         values: measure -> a number per student and test text, whose mean is the measure.
     """
 
-    group: StudentGroup
+    group: TaughtGroup
     method: str
     role: Role
     channel: str
@@ -108,7 +108,7 @@ class Claim:
         adjusted: p after Holm's correction over all claims of this measure.
     """
 
-    group: StudentGroup
+    group: TaughtGroup
     method: str
     rival: str
     measure: str
@@ -179,14 +179,14 @@ class ScaffoldingFindings:
         return "Pearson's r" if self.simulation.truth is not None else self.simulation.metric
 
     @cached_property
-    def curves(self) -> list[LearningCurve]:
+    def curves(self) -> list[DrawnCurve]:
         """Learning curves of every setting and method; empty where students were tested at the end alone."""
-        return learning_curves(self.simulation)
+        return drawn_curves(self.simulation)
 
     @cached_property
-    def groups(self) -> list[StudentGroup]:
+    def groups(self) -> list[TaughtGroup]:
         """Kinds and sizes of students, in order."""
-        return list(dict.fromkeys(StudentGroup(one.student, one.size) for one in self.simulation.settings))
+        return list(dict.fromkeys(TaughtGroup(one.student, one.size) for one in self.simulation.settings))
 
     @cached_property
     def every_row(self) -> list[TaughtRow]:
@@ -194,7 +194,7 @@ class ScaffoldingFindings:
         values = value_matrices(self.simulation, self.measures)
         return [
             TaughtRow(
-                StudentGroup(setting.student, setting.size),
+                TaughtGroup(setting.student, setting.size),
                 method,
                 self.role(method),
                 "" if method == NONE else setting.channel,
@@ -205,9 +205,9 @@ class ScaffoldingFindings:
         ]
 
     @cached_property
-    def rows(self) -> dict[StudentGroup, list[TaughtRow]]:
+    def rows(self) -> dict[TaughtGroup, list[TaughtRow]]:
         """Per group "none", static explainers, trained ones and controls; each with its best channel."""
-        best: dict[tuple[StudentGroup, str], TaughtRow] = {}
+        best: dict[tuple[TaughtGroup, str], TaughtRow] = {}
         for row in self.every_row:
             known = best.get((row.group, row.method))
             if known is None or row.mean(self.measures[0]) > known.mean(self.measures[0]):
@@ -216,7 +216,7 @@ class ScaffoldingFindings:
         in_order = sorted(best.values(), key=lambda row: order.index(row.role))
         return {group: [row for row in in_order if row.group == group] for group in self.groups}
 
-    def row_of(self, group: StudentGroup, method: str, channel: str) -> TaughtRow | None:
+    def row_of(self, group: TaughtGroup, method: str, channel: str) -> TaughtRow | None:
         """The students of a method that learned through one channel; "none" is the same for all."""
         wanted = (group, method, "" if method == NONE else channel)
         return next((row for row in self.every_row if (row.group, row.method, row.channel) == wanted), None)
@@ -231,11 +231,11 @@ class ScaffoldingFindings:
         trained = {one.label for one in self.recipe.trained}
         return "trained" if arm is not None and arm.explainer in trained else "static"
 
-    def row(self, group: StudentGroup, method: str) -> TaughtRow | None:
+    def row(self, group: TaughtGroup, method: str) -> TaughtRow | None:
         """The students of a method; None where there are none."""
         return next((row for row in self.rows.get(group, ()) if row.method == method), None)
 
-    def best_static(self, group: StudentGroup, measure: str) -> TaughtRow | None:
+    def best_static(self, group: TaughtGroup, measure: str) -> TaughtRow | None:
         """The static explainer with the best mean on the test texts."""
         static = [row for row in self.rows[group] if row.role == "static" and math.isfinite(row.mean(measure))]
         return max(static, key=lambda row: row.mean(measure), default=None)
@@ -250,7 +250,7 @@ class ScaffoldingFindings:
             claims += [replace(one, adjusted=p) for one, p in zip(made, adjusted, strict=True)]
         return claims
 
-    def _claimed(self, group: StudentGroup, measure: str) -> list[Claim]:
+    def _claimed(self, group: TaughtGroup, measure: str) -> list[Claim]:
         rivals = [self.row(group, NONE), self.best_static(group, measure)]
         return [
             Claim(group, row.method, rival.method, measure, row.over(rival, measure))

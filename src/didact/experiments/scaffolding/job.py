@@ -11,8 +11,10 @@ OUT/parts/training/     their checkpoints, from which a killed training goes on
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import cast
 
 import pyarrow as pa
 
@@ -26,8 +28,10 @@ from didact.experiments.scaffolding.plausibility import RatedData, judged, oracl
 from didact.experiments.scaffolding.recipe import ScaffoldingRecipe
 from didact.experiments.scaffolding.weights import head_weights
 from didact.experiments.simulability.job import SimulabilityJob
-from didact.protocols import Explainer, Heads
+from didact.protocols import HEADS, Explainer, Heads
 from didact.provenance import content_hash
+from didact.simulation.hints import HintFormat
+from didact.simulation.simulability import SimulabilityData, teacher_answers
 from didact.store import keys
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.presets.base import PRESETS, TrainingInput
@@ -96,11 +100,18 @@ class ScaffoldingJob(SimulabilityJob):
 
     def rate(self, data: str, label: str) -> pa.Table:
         """Agreement of an explainer with what people marked."""
-        return judged(self._rated[data], self._model, self.explainers[label], self.recipe.hints[0].format)
+        return judged(self._rated[data], self._model, self.explainers[label], self._format(label))
 
     def rate_heads(self, data: str) -> pa.Table:
         """The same of every head and every layer of the model."""
-        return oracles(self._rated[data], self._model)
+        return oracles(self._rated[data], cast("Heads", self._model))
+
+    @cached_property
+    def material(self) -> SimulabilityData:
+        """What all students have in common, with the texts that choose among their epochs."""
+        given = self._validation_texts
+        chosen_by = given if self.recipe.choose == "best" and not isinstance(given, float) else []
+        return replace(super().material, validation=teacher_answers(self._model, chosen_by) if chosen_by else ())
 
     def carried(self, channel: str) -> list[str]:
         """The arms whose hints a channel carries."""
@@ -157,14 +168,17 @@ class ScaffoldingJob(SimulabilityJob):
     def _rated(self) -> dict[str, RatedData]:
         return {one.label: one for one in map(rated_data, self.recipe.plausibility)}
 
+    def _format(self, label: str) -> HintFormat:
+        """How an explainer's explanations are shown."""
+        return self.recipe.formats_of(label)[0].format
+
     def _rating(self) -> Iterator[KeyedStep]:
-        form = vars(self.recipe.hints[0].format)
         for name, data in self._rated.items():
             common = [keys.origin(self._model), data.identity]
             for label, explainer in self.explainers.items():
-                key = content_hash(["rate", common, form, keys.identity(explainer)])
+                key = content_hash(["rate", common, vars(self._format(label)), keys.identity(explainer)])
                 yield KeyedStep(f"rate/{name}/{label}", key, "rate", (name, label))
-            if self.recipe.oracles and isinstance(self._model, Heads):
+            if self.recipe.oracles and HEADS in self._model.capabilities:
                 yield KeyedStep(f"rate/{name}/heads", content_hash(["heads", common]), "rate_heads", (name,))
 
     def _plausibility(self) -> Plain:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Annotated, ClassVar
 
 from didact.errors import DidactError, FormatError
 from didact.experiments.engine.tables import Count, DataTable, check_table
 from didact.experiments.engine.toml import Entry, Options, Plain, check_choice, check_labels, checked_label, source_of
 from didact.experiments.simulability.recipe import Format, SimulabilityRecipe
+from didact.settings import Between
 from didact.simulation.hints import HintFormat
-from didact.simulation.simulability import NONE
+from didact.simulation.simulability import NONE, Choice, Plan
 from didact.trained.presets.base import PRESETS
 
 SMAT = "smat"
@@ -40,10 +41,14 @@ class ScaffoldingRecipe(SimulabilityRecipe):
     Attributes:
         explainers: static rivals.
         trained: presets with their settings; each is trained once, under its label.
+        curve: students are tested after every so many epochs; 0 tests them at the end alone.
+        choose: which test counts as a student's end: the "last", or the "best" on the validation texts, as in SMaT.
         train: texts that explainers are trained on: "source" and options of ``load_data``; the pool when not given.
         validation: texts that choose among their epochs or candidates; a share of ``train`` when not given.
         reach: explainer -> the channels that carry its hints; all of them where it is not listed. Gradients and
             attention had different weights in SMaT.
+        formats: explainer -> labels of the formats of its hints; the first format where it is not listed. Scores of
+            different size need different temperatures.
         plausibility: data with human rationales that explanations are compared with.
         oracles: whether every head and every layer of the model is compared with the rationales too; the best of them
             is a ceiling that uses human labels.
@@ -56,13 +61,16 @@ class ScaffoldingRecipe(SimulabilityRecipe):
     name: str = "scaffolding"
     explainers: tuple[Entry, ...] = ()
     trained: tuple[Entry, ...] = (Entry(SMAT, SMAT),)
+    curve: Annotated[int, Between(0, 100_000)] = 0
+    choose: Choice = "last"
     train: Options = field(default_factory=dict)
     validation: Options = field(default_factory=dict)
     reach: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    formats: Mapping[str, Sequence[str]] = field(default_factory=dict)
     plausibility: tuple[Options, ...] = ()
     oracles: bool = True
     controls: tuple[str, ...] = ("random",)
-    hints: tuple[Format, ...] = (Format("dense", HintFormat(kind="dense")),)
+    hints: tuple[Format, ...] = (Format("softmax", HintFormat(kind="softmax")),)
     chunk: Count = 64
 
     @classmethod
@@ -80,12 +88,23 @@ class ScaffoldingRecipe(SimulabilityRecipe):
             raise FormatError(f"{where}: explainers are trained for a model; leave out teacher = {self.teacher!r}")
         if not self.trained:
             raise FormatError(f"{where}: trained is empty; name a preset, or use kind = 'simulability'")
+        if self.choose == "best" and not self.validation:
+            raise FormatError(f"{where}: choose = 'best' compares epochs on validation texts; give [validation]")
         super().check(where)
         for name in ("train", "validation"):
             check_table(DataTable, getattr(self, name), f"{where}, [{name}]")
         self._check_trained(where)
-        self._check_reach(where)
+        self._check_chosen(where)
         self._check_plausibility(where)
+
+    def plan(self) -> Plan:
+        """How many students are trained, and when they are tested."""
+        return replace(super().plan(), curve=self.curve, choose=self.choose)
+
+    def formats_of(self, explainer: str) -> tuple[Format, ...]:
+        """The formats in which an explainer's explanations are shown."""
+        labels = self.formats.get(explainer, (self.hints[0].label,))
+        return tuple(one for one in self.hints if one.label in labels)
 
     def needed_lists(self) -> tuple[str, ...]:
         """Lists that must not be empty; explainers may all be trained."""
@@ -101,15 +120,17 @@ class ScaffoldingRecipe(SimulabilityRecipe):
             except DidactError as problem:
                 raise FormatError(f"{where}, trained {one.label}: {problem}") from None
 
-    def _check_reach(self, where: str) -> None:
+    def _check_chosen(self, where: str) -> None:
+        """What ``reach`` and ``formats`` name must be there."""
         labels = [one.label for one in (*self.explainers, *self.trained)]
-        channels = [one.label for one in self.channels]
-        for label, carried in self.reach.items():
-            check_choice("explainer", label, labels, f"{where}, [reach]")
-            if not carried:
-                raise FormatError(f"{where}, [reach]: {label} has no channel; name one, or leave out the entry")
-            for channel in carried:
-                check_choice("channel", channel, channels, f"{where}, [reach] {label}")
+        known = {"reach": [one.label for one in self.channels], "formats": [one.label for one in self.hints]}
+        for name, choices in known.items():
+            for label, chosen in getattr(self, name).items():
+                check_choice("explainer", label, labels, f"{where}, [{name}]")
+                if not chosen:
+                    raise FormatError(f"{where}, [{name}]: {label} has an empty list; name one, or leave out the entry")
+                for one in chosen:
+                    check_choice(name.rstrip("s"), one, choices, f"{where}, [{name}] {label}")
 
     def _check_plausibility(self, where: str) -> None:
         for one in self.plausibility:
@@ -118,8 +139,11 @@ class ScaffoldingRecipe(SimulabilityRecipe):
 
     def to_dict(self) -> Plain:
         """Plain values, as in the file; what was left out stays out."""
-        reach = {label: list(channels) for label, channels in self.reach.items()}
-        return super().to_dict() | {"reach": reach, "plausibility": [dict(one) for one in self.plausibility]}
+        chosen = {
+            name: {label: list(labels) for label, labels in getattr(self, name).items()}
+            for name in ("reach", "formats")
+        }
+        return super().to_dict() | chosen | {"plausibility": [dict(one) for one in self.plausibility]}
 
 
 def rated_label(table: Options, where: str = "recipe") -> str:

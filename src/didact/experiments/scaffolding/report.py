@@ -8,6 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from didact.experiments.report import charts
 from didact.experiments.report.charts import Bar, Caption, Series
 from didact.experiments.report.files import json_text, write_files
@@ -17,11 +19,13 @@ from didact.experiments.report.page import Page, Section, heading, paragraph, sc
 from didact.experiments.report.page import bullets as html_bullets
 from didact.experiments.report.table import ReportTable, TableCell, TableRow, as_markdown
 from didact.experiments.report.terminal import print_report
-from didact.experiments.scaffolding.curves import LearningCurve
-from didact.experiments.scaffolding.findings import ScaffoldingFindings, StudentGroup, TaughtRow, used_heads
+from didact.experiments.scaffolding.curves import DrawnCurve
+from didact.experiments.scaffolding.findings import ScaffoldingFindings, TaughtGroup, TaughtRow, used_heads
+from didact.render.heads import heads_svg, heads_text
 from didact.render.markup import markdown_text
 from didact.render.style import stylesheet
 from didact.simulation.simulability import NONE
+from didact.types import Floats
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -67,7 +71,7 @@ def tables(findings: ScaffoldingFindings) -> list[tuple[str, ReportTable]]:
     return [(title, table) for title, table in made if table.rows]
 
 
-def taught_table(findings: ScaffoldingFindings, group: StudentGroup) -> ReportTable:
+def taught_table(findings: ScaffoldingFindings, group: TaughtGroup) -> ReportTable:
     """Median and quartiles of every explainer's students, and the mean gain over none."""
     none = findings.row(group, NONE)
     heads = ["explainer", "channel"]
@@ -122,11 +126,20 @@ def heads_table(findings: ScaffoldingFindings) -> ReportTable:
     return ReportTable.of(("explainer", "heads", "the heaviest: layer.head (weight)"), rows, "lrl")
 
 
+def heads_maps(findings: ScaffoldingFindings) -> list[tuple[str, Sequence[int], Floats]]:
+    """Explainer, its layers, and the weights of their heads (layers, heads), where it is a mix of heads."""
+    known = {label: facts["heads"] for label, facts in findings.trainings["explainers"].items() if facts["heads"]}
+    return [(label, heads["layers"], np.array(heads["weights"])) for label, heads in known.items()]
+
+
 def markdown(findings: ScaffoldingFindings) -> str:
     """The whole report as Markdown."""
     parts = [f"# {markdown_text(findings.name)}: {TOPIC}", bullets(map(markdown_text, findings.sentences))]
     for title, table in tables(findings):
         parts += [f"## {markdown_text(title)}", as_markdown(table)]
+    for label, layers, weights in heads_maps(findings):
+        parts += [f"### Weights of heads in hundredths: {markdown_text(label)}"]
+        parts += [f"```\n{heads_text(weights, layers)}\n```"]
     made = bullets(markdown_text(f"{name}: {value}") for name, value in _made(findings))
     return document([*parts, "## Keep in mind", bullets(NOTES), "## How it was made", made])
 
@@ -168,10 +181,12 @@ def page(findings: ScaffoldingFindings) -> str:
     """The whole page."""
     named = tables(findings)
     drawn = "".join(heading(str(group)) + _curve_chart(findings, group) for group in findings.groups)
+    maps = "".join(heads_svg(weights, layers, title=label) for label, layers, weights in heads_maps(findings))
     sections = [
         Section("claims", "Differences", _claim_chart(findings)),
         Section("curves", "Learning curves", drawn if findings.curves else ""),
         *(Section(f"table-{at}", title, scrolling(table, title)) for at, (title, table) in enumerate(named)),
+        Section("heads", "Weights of heads", maps),
         Section("notes", "Keep in mind", html_bullets(NOTES, "notes")),
         Section("made", "How it was made", scrolling(ReportTable.of(("what", ""), _made(findings)), "Settings")),
     ]
@@ -233,7 +248,7 @@ def _claim_chart(findings: ScaffoldingFindings) -> str:
     return charts.forest(groups, caption) if groups else ""
 
 
-def _curve_chart(findings: ScaffoldingFindings, group: StudentGroup) -> str:
+def _curve_chart(findings: ScaffoldingFindings, group: TaughtGroup) -> str:
     """Curves of the channel that counts for each explainer."""
     rows = {(row.method, row.channel): row for row in findings.rows[group]}
     series = [
@@ -249,10 +264,10 @@ def _curve_chart(findings: ScaffoldingFindings, group: StudentGroup) -> str:
     return paragraph(words) + charts.curves(distinct, caption, percent=False, linear=True) if distinct else ""
 
 
-def _series(curve: LearningCurve, scale: float, *, control: bool) -> Series:
+def _series(curve: DrawnCurve, scale: float, *, control: bool) -> Series:
     values = ([scale * one for one in some] for some in (curve.means, curve.low, curve.high))
     return Series(curve.method, curve.epochs, *values, control=control)
 
 
-def _plain_curve(curve: LearningCurve) -> dict[str, object]:
+def _plain_curve(curve: DrawnCurve) -> dict[str, object]:
     return {**vars(curve.setting), **{name: value for name, value in vars(curve).items() if name != "setting"}}

@@ -161,6 +161,10 @@ class SimulabilityRecipe(TomlRecipe):
         """Lists that must not be empty."""
         return ("students", "hints", "noise", *(("explainers",) if self.teacher == "model" else ()))
 
+    def formats_of(self, explainer: str) -> tuple[Format, ...]:
+        """The formats in which an explainer's explanations are shown: all of them."""
+        return self.hints
+
     def plan(self) -> Plan:
         """How many students are trained."""
         return Plan(self.sizes, self.subsets, self.precision, self.most, self.seed, self.group)
