@@ -314,19 +314,25 @@ def _agreement_lines(made: Mapping[str, Any]) -> list[str]:
         f"Beside captum {made['libraries']['captum']} and shap {made['libraries']['shap']} on {made['images']} images, "
         f"the same patches and mean colour (`python scripts/kinds_patches.py agreement --images {made['images']}`). "
         "Difference: largest over patches and images, in units of the other library's largest score. Where both sample "
-        "(512 evaluations), two seeds of ours show what sampling noise alone does to the ranks; too few images for "
-        "intervals.",
+        "(512 evaluations), two seeds of ours show what sampling noise alone does to the ranks. Means over images with "
+        "95 % intervals.",
         "",
-        "| theirs | ours | Spearman, mean | lowest | two seeds of ours | difference |",
+        "| theirs | ours | Spearman | lowest | two seeds of ours | difference |",
         "|---|---|---|---|---|---|",
     ]
     for name, own in made["values"].items():
-        seeds = f"{np.mean(own['two seeds']):.3f}" if "two seeds" in own else "–"
+        seeds = _ranks(own["two seeds"]) if "two seeds" in own else "–"
         lines.append(
-            f"| {name} | {own['method']} | {np.mean(own['spearman']):.4f} | {np.min(own['spearman']):.4f} | {seeds} | "
+            f"| {name} | {own['method']} | {_ranks(own['spearman'])} | {np.min(own['spearman']):.4f} | {seeds} | "
             f"{np.max(own['difference']):.1e} |"
         )
     return lines
+
+
+def _ranks(values: Sequence[float]) -> str:
+    """Mean correlation with its interval, where it is not the same for all images."""
+    own = interval(values)
+    return f"{own.mean:.3f} ({own.low:.3f} to {own.high:.3f})" if min(values) < max(values) else f"{own.mean:.3f}"
 
 
 if __name__ == "__main__":

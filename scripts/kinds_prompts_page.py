@@ -1,6 +1,8 @@
-"""Writes the page about prompted language models from the record of ``scripts/kinds_prompts.py``.
+"""Writes the page about prompted language models from records of ``scripts/kinds_prompts.py``.
 
-python scripts/kinds_prompts_page.py docs/results/kinds/prompts.json
+    python scripts/kinds_prompts_page.py docs/results/kinds/prompts*.json
+
+The page stands beside the first record; records of other machines and sections follow it.
 """
 
 from __future__ import annotations
@@ -19,26 +21,36 @@ GRADES = {
 }
 HEAD = """## Prompted language models
 
-{model} as a classifier with the four-shot prompts in `docs/kinds/prompts`, on {machine},
-torch {torch}, Transformers {transformers}. Words are units; methods show absent ones as the unknown token. Means over
-texts with their 95 % intervals; `random` is the chance level of the table, and chance of the accuracy is stated.
+Words are units; methods show absent ones as the unknown token. Means over texts with their 95 % intervals; `random` is
+the chance level of a table, and chance of the accuracy is stated. The prompts are in `docs/kinds/prompts`.
+"""
+PART = """### On {machine}
+
+{model} as a classifier, torch {torch}, Transformers {transformers}:
 
 ```
-python scripts/kinds_prompts.py --model SmolLM2-135M-Instruct.Q4_1.gguf --out docs/results/kinds/prompts.json
+{command}
 ```
 """
 
 
 def main() -> None:
-    """Read the record, write the page beside it."""
-    path = Path(sys.argv[1])
-    record = json.loads(path.read_text("utf-8"))
-    parts = [HEAD.format(model=record["model"], machine=record["machine"], **picked(record["versions"]))]
+    """Read the records, write the page beside the first."""
+    paths = [Path(name) for name in sys.argv[1:]]
+    records = [json.loads(path.read_text("utf-8")) for path in paths]
+    parts = [HEAD, *(part for record in records for part in section(record))]
+    paths[0].with_suffix(".md").write_text("\n".join(parts) + "\n", encoding="utf-8")
+
+
+def section(record: dict[str, Any]) -> list[str]:
+    """What one record has of every task."""
+    facts = {name: record[name] for name in ("model", "machine", "command")}
+    parts = [PART.format(**facts, **picked(record["versions"]))]
     for task, own in record["tasks"].items():
-        parts += [f"### {task} ({own['split']}, {own['shots']} shots)\n", *sentences(own)]
+        parts += [f"#### {task} ({own['split']}, {own['shots']} shots)\n", *sentences(own)]
         if "faithfulness" in own:
             parts.append(table(own["faithfulness"]))
-    path.with_suffix(".md").write_text("\n".join(parts) + "\n", encoding="utf-8")
+    return parts
 
 
 def picked(versions: dict[str, str]) -> dict[str, str]:
@@ -103,8 +115,10 @@ def table(rows: dict[str, Any]) -> str:
     return markdown_table(["method", *GRADES.values(), "seconds per text"], cells) + "\n" + note
 
 
-def shown(value: dict[str, float]) -> str:
-    """A mean with its interval."""
+def shown(value: dict[str, Any]) -> str:
+    """A mean with its interval, or with the number of values where they are too few for one."""
+    if value["low"] is None:
+        return f"{value['mean']:.3f} ({value['n']} texts, too few for an interval)"
     return f"{value['mean']:.3f} [{value['low']:.3f}, {value['high']:.3f}]"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shlex
 import shutil
@@ -25,15 +26,15 @@ from didact.experiments.grading.recipe import GradingRecipe
 from didact.experiments.papers import simulability
 from didact.experiments.simulability import prepare
 from didact.experiments.simulability.findings import find
-from didact.experiments.simulability.job import SimulabilityJob
+from didact.experiments.simulability.job import SimulabilityJob, student_outcome
 from didact.experiments.simulability.recipe import SimulabilityRecipe
 from didact.experiments.simulability.records import from_records, to_records
 from didact.experiments.simulability.report import markdown, page, picture, plain, write
-from didact.simulation.simulability import NONE, Failure, Setting, Simulation
+from didact.simulation.simulability import NONE, Failure, LearningCurves, Setting, Simulation
 from didact.store import records as record_store
 from didact.store.outcomes import OutcomeStore
 from didact.store.parts import Parts
-from didact.students.base import CHANNELS, STUDENTS, StudentOutcome
+from didact.students.base import CHANNELS, STUDENTS, CurvePoint, StudentOutcome
 from didact.testing.tiny import tiny_model
 from didact.types import Example, Span
 from tests.students.toys import Tally, Words
@@ -331,7 +332,7 @@ def test_the_report_has_every_form(finished: Path, tmp_path: Path) -> None:
 
 
 def test_what_students_answered_survives_the_disk(tmp_path: Path) -> None:
-    memory = OutcomeStore(Parts(tmp_path / "parts"), StudentOutcome)
+    memory = OutcomeStore(Parts(tmp_path / "parts"), student_outcome)
     assert memory.get("ab" * 8) is None
     spans = StudentOutcome(np.array([[1, 4], [-1, -1]]), None, {"loss": 0.5})
     memory.put("ab" * 8, spans)
@@ -343,12 +344,26 @@ def test_what_students_answered_survives_the_disk(tmp_path: Path) -> None:
     failed = memory.get("cd" * 8)
     assert failed is not None
     assert (failed.answers.tolist(), failed.failure) == ([0.5, 2.5], "diverged")
+    curve = (CurvePoint(2, 8, np.array([[0, 1], [2, 3]])), CurvePoint(3, 12, spans.answers))
+    memory.put("ef" * 8, dataclasses.replace(spans, curve=curve))
+    learned = memory.get("ef" * 8)
+    assert learned is not None
+    assert [(point.epoch, point.steps, point.answers.tolist()) for point in learned.curve] == [
+        (2, 8, [[0, 1], [2, 3]]),
+        (3, 12, [[1, 4], [-1, -1]]),
+    ]
+    assert learned.answers.tolist() == [[1, 4], [-1, -1]]
 
 
 def test_simulations_survive_the_disk(tmp_path: Path) -> None:
     first, second = Setting("a", "b", 5), Setting("a", "c", 5)
     lost = np.array([[0.5, 1.0], [np.nan, np.nan]])
     scores = {setting: {NONE: np.array([[0.0, 1.0], [0.5, 0.5]]), "lime": lost} for setting in (first, second)}
+    points = {
+        setting: {name: np.stack([matrix + at for at in (2, 1, 0)], 1) for name, matrix in table.items()}
+        for setting, table in scores.items()
+    }
+    at = dict.fromkeys(scores, (1, 2, 4))
     given = Simulation(
         scores,
         (Failure(first, "lime", 1, "diverged"),),
@@ -356,6 +371,7 @@ def test_simulations_survive_the_disk(tmp_path: Path) -> None:
         "squared_error",
         scores,
         np.array([1.0, 2.0]),
+        LearningCurves(at, dict.fromkeys(scores, (3, 6, 12)), points, points),
     )
     record_store.write(tmp_path / "records.parquet", to_records(given, {}, ["x", "y"]))
     table = record_store.read(tmp_path / "records.parquet")
@@ -376,6 +392,10 @@ def test_simulations_survive_the_disk(tmp_path: Path) -> None:
         for name, matrix in scores[setting].items():
             assert np.array_equal(again.scores[setting][name], matrix, equal_nan=True)
             assert np.array_equal(again.answers[setting][name], matrix, equal_nan=True)
+            assert np.array_equal(again.curves.scores[setting][name], points[setting][name], equal_nan=True)
+            assert np.array_equal(again.curves.answers[setting][name], points[setting][name], equal_nan=True)
+    assert again.curves.epochs == at
+    assert set(again.curves.steps.values()) == {(3, 6, 12)}
 
 
 def test_folders_that_are_no_simulations_are_named(tmp_path: Path, finished: Path) -> None:

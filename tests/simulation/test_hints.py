@@ -69,10 +69,20 @@ def test_a_dense_hint_is_the_positive_part() -> None:
     assert weights([3.0, -5.0, 2.0], kind="dense", absolute=True) == [0.3, 0.5, 0.2]
 
 
-@pytest.mark.parametrize("form", [{"kind": "top"}, {"kind": "dense"}, {"kind": "dense", "bits": 2}])
+@pytest.mark.parametrize(
+    "form", [{"kind": "top"}, {"kind": "dense"}, {"kind": "dense", "bits": 2}, {"kind": "softmax"}]
+)
 def test_scores_of_zero_say_nothing(form: dict[str, Any]) -> None:
     assert weights([0.0, 0.0, 0.0], **form) == [0, 0, 0]
     assert weights([0.0, 0.0, 0.0], "human", **form) == [0, 0, 0]
+
+
+def test_a_softmax_hint_leaves_no_unit_out_and_a_low_temperature_sharpens_it() -> None:
+    assert weights([2.0, -1.0, 0.0], kind="softmax") == pytest.approx([0.84379, 0.04201, 0.11420], abs=1e-5)
+    sharp = weights([0.2, -0.1, 0.0], kind="softmax", temperature=0.1)
+    assert sharp == pytest.approx(weights([2.0, -1.0, 0.0], kind="softmax"))
+    assert weights([1e5, 0.0, 0.0], kind="softmax") == [1, 0, 0]
+    assert weights([1.0, 0.0, 1.0], "human", kind="softmax") == [0.5, 0, 0.5]
 
 
 def test_scores_that_all_speak_against_the_prediction_make_no_dense_hint() -> None:
@@ -171,6 +181,9 @@ def test_overlap_needs_the_same_texts() -> None:
         ({"share": 1.5}, "at most 1, got 1.5"),
         ({"kind": "dense", "bits": 0}, "bits of a hint must be from 1 to 32"),
         ({"bits": 2}, "give kind='dense'"),
+        ({"kind": "softmax", "bits": 2}, "give kind='dense', or no bits"),
+        ({"kind": "softmax", "temperature": 0.0}, "temperature of a hint must be above 0, got 0.0"),
+        ({"temperature": 0.5}, "temperature is of hints of kind 'softmax', and the kind is 'top'"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(form: dict[str, Any], complaint: str) -> None:

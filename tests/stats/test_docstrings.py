@@ -6,7 +6,9 @@ import importlib
 import pytest
 
 
-@pytest.mark.parametrize("name", ["averages", "bootstrap", "compare", "correlation", "means", "paired", "power"])
+@pytest.mark.parametrize(
+    "name", ["averages", "bootstrap", "compare", "correlation", "means", "paired", "power", "racing"]
+)
 def test_examples_run(name: str) -> None:
     found = doctest.testmod(importlib.import_module(f"didact.stats.{name}"))
     assert found.attempted

@@ -278,6 +278,25 @@ def test_fresh_labels_come_each_epoch() -> None:
     assert fresh.history[1].train_loss != once.history[1].train_loss
 
 
+def test_an_epoch_is_validated_as_often_as_wanted_and_the_best_check_is_kept() -> None:
+    """The steps are those of a training that is validated once per epoch, and none is left out."""
+    seen: list[Tensor] = []
+
+    def monitor(shape: Shape) -> float:
+        seen.append(next(shape.parameters()).detach().clone())
+        return float(len(seen) == 4)  # the first check of the second epoch
+
+    config = dataclasses.replace(QUICK, epochs=2, checks=3, patience=None, batch_rows=len(TRAIN) // 5)
+    fitted = fit(Lookup(), Regression(), TrainingSamples(TRAIN, VALIDATION), config, monitor=monitor)
+    assert [epoch.number for epoch in fitted.history] == [1, 1, 1, 2, 2, 2]
+    assert torch.equal(next(fitted.shape.parameters()), seen[3])
+    once = dataclasses.replace(config, checks=1)
+    last = fit(Lookup(), Regression(), TrainingSamples(TRAIN), once, monitor=lambda shape: 0.0)
+    assert len(last.history) == 2
+    whole = fit(Lookup(), Regression(), TrainingSamples(TRAIN), once)  # nothing to compare: the last weights are kept
+    assert torch.equal(next(whole.shape.parameters()), seen[-1])
+
+
 class Killed(BaseException):
     """What a test throws in the middle of a step."""
 
@@ -294,9 +313,13 @@ class Fragile(Regression):
         return super().loss(outputs, batch)
 
 
-@pytest.mark.parametrize(("seed", "average"), [(0, 0.0), (1, 0.0), (2, 0.3)])
-def test_killed_at_random_steps_it_ends_with_equal_weights(seed: int, average: float, tmp_path: Path) -> None:
-    config = dataclasses.replace(QUICK, initialisations=2, checkpoint_every=2, patience=2, average=average)
+@pytest.mark.parametrize(("seed", "average", "checks"), [(0, 0.0, 1), (1, 0.0, 3), (2, 0.3, 1)])
+def test_killed_at_random_steps_it_ends_with_equal_weights(
+    seed: int, average: float, checks: int, tmp_path: Path
+) -> None:
+    config = dataclasses.replace(
+        QUICK, initialisations=2, checkpoint_every=2, patience=2, average=average, checks=checks
+    )
     whole = fit(Lookup(), Fragile(), TrainingSamples(TRAIN, VALIDATION), config)
     rng = np.random.default_rng(seed)
     kills = 0

@@ -1,4 +1,4 @@
-"""The mask signal: its loss against slow sums, its five ways of masking, and what its published code got wrong."""
+"""The mask signal: its loss against slow sums, its ways of masking, and what its published code got wrong."""
 
 import contextlib
 import dataclasses
@@ -74,7 +74,7 @@ def test_the_loss_is_the_published_one_and_padding_does_not_count(penalty: str) 
 
 def test_a_loss_does_not_depend_on_its_neighbours() -> None:
     model = compose(*tiny_model("bert"))
-    for masking in ("soft", "hard", "replace", "omit", "learned"):
+    for masking in ("soft", "hard", "top", "replace", "omit", "learned"):
         signal = MaskSignal.configured(masking=masking)
         _samples, batch = prepared(signal, model)
         outputs = logits_for(batch)
@@ -131,6 +131,26 @@ def test_hard_masks_are_drawn_in_training_and_have_the_soft_gradient() -> None:
     rounded = torch.where(outputs > 0, 60.0, -60.0)
     torch.testing.assert_close(losses, MaskSignal(sparse=0.0).loss(rounded, batch), rtol=1e-4, atol=1e-5)
     assert torch.autograd.grad(losses.sum(), outputs)[0][batch.present].any()
+
+
+def test_top_marks_exactly_a_share_of_the_units() -> None:
+    """In validation the highest ones, rounded down; in training noise and the drawn share decide."""
+    model = compose(*tiny_model("bert"))
+    signal = MaskSignal.configured(masking="top", shares=[0.1, 0.5, 0.9], sparse=0.0)
+    _samples, batch = prepared(signal, model)
+    outputs = logits_for(batch)
+    ends = torch.full_like(outputs, -60.0)
+    for row, present in enumerate(batch.present):
+        count = max(1, int(present.sum()) // 2)
+        ends[row, outputs[row, present, 0].topk(count).indices] = 60.0
+    losses = signal.loss(outputs, batch)
+    torch.testing.assert_close(losses, MaskSignal(sparse=0.0).loss(ends, batch), rtol=1e-4, atol=1e-5)
+    assert torch.autograd.grad(losses.sum(), outputs)[0][batch.present].any()
+    drawn = {
+        tuple(signal.loss(outputs, dataclasses.replace(batch, generator=torch.Generator().manual_seed(seed))).tolist())
+        for seed in range(4)
+    }
+    assert len(drawn) > 1
 
 
 def test_omitted_units_are_taken_out() -> None:
@@ -230,7 +250,7 @@ def test_patches_of_images_are_masked_too() -> None:
     model = compose(*tiny_image_model())
     images = tiny_images()
     units, predictions = model.units(images), model.predict(images)
-    for masking in ("soft", "hard", "learned", "replace"):
+    for masking in ("soft", "hard", "top", "learned", "replace"):
         signal = MaskSignal.configured(masking=masking)
         shape = Probe.build(model, units, 1, {"seed": 0, "layers": [-1], "width": 8})
         samples = signal.prepare(SignalTask(model, images), shape)
@@ -262,6 +282,8 @@ def test_models_of_spans_and_of_words_are_refused() -> None:
         ({"sparse": math.nan}, "sparse of mask must be a float, got nan"),
         ({"penalty": "l2"}, "penalty of mask must be"),
         ({"masking": "blur"}, "masking of mask must be"),
+        ({"masking": "top", "shares": ()}, "shares of mask must be above 0 and below 1"),
+        ({"masking": "top", "shares": (0.2, 1.0)}, "shares of mask must be above 0 and below 1"),
         ({"preserve": 0.0, "destroy": 0.0}, "nothing says which units to mark"),
         ({"spread": 0.0}, "spread of mask must be above 0"),
     ],

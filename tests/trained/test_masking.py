@@ -25,7 +25,8 @@ from didact.trained.fallback import FallbackExplainer
 from didact.trained.fit_types import FitConfig
 from didact.trained.held_out_masks import HeldOutMasks, held_out_masks
 from didact.trained.judging import Judge
-from didact.trained.masking import MaskTraining, learn_masks
+from didact.trained.learning import DirectTraining
+from didact.trained.masking import learn_masks
 from didact.trained.presets.base import PRESETS, TrainingInput
 from didact.trained.shapes.base import Shape
 from didact.trained.shapes.probe import Probe
@@ -33,7 +34,7 @@ from didact.types import Example, Explanation, Floats, Target, Units
 
 EPOCHS = 6
 PROMPT = embedded_path("reviews") / "prompt.toml"
-RECIPE = MaskTraining(
+RECIPE = DirectTraining(
     method="aml",
     shape="probe",
     shape_settings={"layers": [0], "width": 32},

@@ -11,11 +11,13 @@ import numpy as np
 from didact.errors import InputError
 from didact.progress import advance, working
 from didact.provenance import content_hash
+from didact.simulation.curves import best_point, points
 from didact.simulation.scoring import item_scores
 from didact.simulation.simulability import (
     NONE,
     Execution,
     Failure,
+    LearningCurves,
     Plan,
     Setting,
     SimulabilityData,
@@ -24,7 +26,7 @@ from didact.simulation.simulability import (
     matching_channels,
 )
 from didact.stats.crossed import crossed_gain, precise_enough
-from didact.students.base import Hint, LabelledExample, Student, StudentOutcome, StudentRun, TaskSetup
+from didact.students.base import CurvePoint, Hint, LabelledExample, Student, StudentOutcome, StudentRun, TaskSetup
 from didact.types import Floats
 
 FORMAT = 2
@@ -72,6 +74,21 @@ class _Group:
     channels: list[str]
 
 
+@dataclass(frozen=True, eq=False)
+class _Tested:
+    """A student's learning curve on the test examples, and which of its points counts as the end.
+
+    Attributes:
+        scores: (points, items).
+        answers: the answers behind them (points, items or items x 2).
+        end: number of the point.
+    """
+
+    scores: Floats
+    answers: Floats
+    end: int
+
+
 @dataclass(frozen=True)
 class _Run:
     """One student to be trained; its channel is empty where it has no hints."""
@@ -95,9 +112,12 @@ class _StudentRuns:
         execution: Execution,
     ) -> None:
         self.data, self.students, self.channels, self.plan, self.execution = data, students, channels, plan, execution
-        self.test = [labelled.example for labelled in data.test]
+        if plan.choose == "best" and not data.validation:
+            raise InputError("the best epoch of a student is chosen by validation texts, and none were given")
+        self.validation = list(data.validation) if plan.choose == "best" else []
+        self.test = [labelled.example for labelled in (*self.validation, *data.test)]
         self.outcomes: dict[_Run, StudentOutcome] = {}
-        self.scores: dict[_Run, Floats] = {}
+        self.tested: dict[_Run, _Tested] = {}
         self._hint_hashes: dict[tuple[str, int], str] = {}
         kind = _KIND_IN_KEYS.get(data.kind, data.kind)
         pool = [_example_hash(labelled) for labelled in data.pool]
@@ -132,9 +152,10 @@ class _StudentRuns:
         if self.plan.precision is None:
             return False
         methods = [method for method in self.data.hints if method not in self.data.controls]
-        none = self._matrix(group, "", NONE, self.scores)
+        scores = {run: tested.scores[tested.end] for run, tested in self.tested.items()}
+        none = self._matrix(group, "", NONE, scores)
         gains = (
-            crossed_gain(self._matrix(group, channel, method, self.scores), none)
+            crossed_gain(self._matrix(group, channel, method, scores), none)
             for channel in group.channels
             for method in methods
         )
@@ -148,28 +169,52 @@ class _StudentRuns:
             for channel in channels
             for size in self.plan.sizes
         ]
+        scores = {run: tested.scores[tested.end] for run, tested in self.tested.items()}
         answers, truth = {}, None
         if self.data.kind == "number":
-            numbers = {run: np.asarray(outcome.answers, dtype=np.float64) for run, outcome in self.outcomes.items()}
-            answers = {setting: self._table(setting, group, numbers) for setting, group in groups}
+            answers = self._tables(groups, {run: tested.answers[tested.end] for run, tested in self.tested.items()})
             truth = np.array([labelled.answer for labelled in self.data.test], dtype=np.float64)
         return Simulation(
-            {setting: self._table(setting, group, self.scores) for setting, group in groups},
+            self._tables(groups, scores),
             tuple(self._failures(matches)),
             self.data.controls,
             self.data.metric,
             answers,
             truth,
+            self._curves(groups) if self.plan.curve else LearningCurves(),
         )
+
+    def _curves(self, groups: Sequence[tuple[Setting, _Group]]) -> LearningCurves:
+        """Learning curves of the settings in which any student was trained."""
+        times = {
+            (run.student, run.size): [(point.epoch, point.steps) for point in points(outcome)]
+            for run, outcome in self.outcomes.items()
+        }
+        trained = [(setting, group) for setting, group in groups if (group.student, group.size) in times]
+        epochs, steps = (
+            {setting: tuple(time[part] for time in times[group.student, group.size]) for setting, group in trained}
+            for part in (0, 1)
+        )
+        answers = {}
+        if self.data.kind == "number":
+            answers = self._tables(trained, {run: tested.answers for run, tested in self.tested.items()})
+        scores = self._tables(trained, {run: tested.scores for run, tested in self.tested.items()})
+        return LearningCurves(epochs, steps, scores, answers)
+
+    def _tables(
+        self, groups: Sequence[tuple[Setting, _Group]], values: Mapping[_Run, Floats]
+    ) -> dict[Setting, dict[str, Floats]]:
+        return {setting: self._table(setting, group, values) for setting, group in groups}
 
     def _table(self, setting: Setting, group: _Group, values: Mapping[_Run, Floats]) -> dict[str, Floats]:
         none = {NONE: self._matrix(group, "", NONE, values)}
         return none | {name: self._matrix(group, setting.channel, name, values) for name in self.data.hints}
 
     def _matrix(self, group: _Group, channel: str, method: str, values: Mapping[_Run, Floats]) -> Floats:
-        """(subsets, items); as many rows as any student of this kind and size has."""
-        subsets = [run.subset for run in self.outcomes if (run.student, run.size) == (group.student, group.size)]
-        rows = np.full((max(subsets, default=-1) + 1, len(self.test)), np.nan)
+        """(subsets, ...) of each student's values; as many rows as any student of this kind and size has."""
+        alike = [run for run in self.outcomes if (run.student, run.size) == (group.student, group.size)]
+        shape = next((values[run].shape for run in alike if run in values), (len(self.data.test),))
+        rows = np.full((max((run.subset for run in alike), default=-1) + 1, *shape), np.nan)
         for subset in range(len(rows)):
             run = _Run(group.student, channel, method, group.size, subset)
             if run in values and self.outcomes[run].failure is None:
@@ -193,7 +238,9 @@ class _StudentRuns:
     def _train(self, runs: Sequence[_Run], channel: str) -> None:
         data, execution = self.data, self.execution
         setup = TaskSetup(
-            data.kind, data.outputs, self.channels[channel].channel, execution.device, together=execution.together
+            *(data.kind, data.outputs, self.channels[channel].channel, execution.device),
+            together=execution.together,
+            curve=self.plan.curve,
         )
         student = self.students[runs[0].student]
         outcomes = student.train_and_predict(data.pool, [self._training_run(run) for run in runs], self.test, setup)
@@ -205,7 +252,14 @@ class _StudentRuns:
     def _add(self, run: _Run, outcome: StudentOutcome) -> None:
         self.outcomes[run] = outcome
         if outcome.failure is None:
-            self.scores[run] = item_scores(self.data.kind, outcome.answers, self.data.test, self.data.metric)
+            self.tested[run] = self._tested(points(outcome))
+
+    def _tested(self, curve: Sequence[CurvePoint]) -> _Tested:
+        kind, metric = self.data.kind, self.data.metric
+        answers = [np.asarray(point.answers)[len(self.validation) :] for point in curve]
+        scores = np.stack([item_scores(kind, some, self.data.test, metric) for some in answers])
+        end = best_point(curve, self.validation, kind, metric) if self.validation else len(curve) - 1
+        return _Tested(scores, np.stack(answers).astype(np.float64), end)
 
     def _training_run(self, run: _Run) -> StudentRun:
         places, seed = self.plan.drawn(len(self.data.pool), run.size, run.subset), self.plan.seed + run.subset
@@ -229,7 +283,9 @@ class _StudentRuns:
             channel, weight = self.channels[run.channel].channel, self.channels[run.channel].weight
             hashes = [self._hint_hash(run.method, place) for place in places]
             hints = [channel.card.name, channel.parameters, weight, hashes]
-        drawn = [places, self.plan.seed + run.subset]
+        drawn: list[object] = [places, self.plan.seed + run.subset]
+        if self.plan.curve:  # a test does not change what is trained, but what is stored
+            drawn.append({"curve": self.plan.curve})
         return content_hash(["student", self._common, student.card.name, student.parameters, drawn, hints])
 
     def _hint_hash(self, method: str, place: int) -> str:

@@ -20,6 +20,7 @@ import numpy as np
 
 from didact.errors import ParameterError
 from didact.registry import unknown
+from didact.simulation.curves import AREA, area_of
 from didact.simulation.scoring import LOWER_IS_BETTER
 from didact.simulation.simulability import NONE, Setting, Simulation
 from didact.stats.crossed import (
@@ -33,6 +34,7 @@ from didact.stats.crossed import (
     rmse_values,
     tau_interval,
 )
+from didact.stats.curves import area
 from didact.stats.paired import holm
 from didact.stats.power import fewest_texts
 from didact.types import Floats
@@ -186,13 +188,15 @@ def compute_gains(simulation: Simulation, metric: str = "", *, seed: int = 0) ->
 
     Args:
         simulation: scores of all students.
-        metric: "pearson" or "rmse" where numbers were imitated; the simulation's own when empty.
+        metric: "pearson" or "rmse" where numbers were imitated; the simulation's own when empty. "area" is the mean of
+            the simulation's own over the learning curve, and so are "pearson_area" and "rmse_area".
         seed: of the resampling.
     """
     name = metric or simulation.metric
     # A run that was stopped may have only students without hints in some settings.
     tables = {setting: table for setting, table in scores(simulation, name).items() if table.keys() - {NONE}}
-    gains = [gain for setting, table in tables.items() for gain in _gains(simulation, setting, table, name, seed)]
+    at_once, _ = area_of(name, simulation.metric)
+    gains = [gain for setting, table in tables.items() for gain in _gains(simulation, setting, table, at_once, seed)]
     gains, tests = _corrected(gains)
     real = {method for method in simulation.methods if method not in simulation.controls}
     means = {
@@ -203,23 +207,57 @@ def compute_gains(simulation: Simulation, metric: str = "", *, seed: int = 0) ->
     }
     means = {setting: row for setting, row in means.items() if np.isfinite(list(row.values())).all()}
     agreements = tuple(_agreement(tables, pair, sorted(real), seed) for pair in combinations(tables, 2))
-    ranks = average_ranks(means, higher_is_better=name not in ERRORS)
+    ranks = average_ranks(means, higher_is_better=at_once not in ERRORS)
     items = max((matrix.shape[1] for table in tables.values() for matrix in table.values()), default=0)
     return SimulabilityGains(name, tuple(gains), ranks, agreements, len(simulation.failures), tests, items)
 
 
 def scores(simulation: Simulation, metric: str) -> dict[Setting, dict[str, Floats]]:
     """Matrices (subsets, items) whose means are the metric, per setting and method."""
-    if metric == simulation.metric:
+    name, of_curve = area_of(metric, simulation.metric)
+    if name != simulation.metric and (simulation.truth is None or name not in OF_NUMBERS):
+        raise ParameterError(unknown("metric of this simulation", metric, known_metrics(simulation)))
+    if of_curve:
+        return _areas(simulation, name)
+    if name == simulation.metric:
         return {setting: dict(table) for setting, table in simulation.scores.items()}
-    if simulation.truth is None or metric not in OF_NUMBERS:
-        allowed = [simulation.metric, *(OF_NUMBERS if simulation.truth is not None else ())]
-        raise ParameterError(unknown("metric of this simulation", metric, allowed))
-    values = {"pearson": pearson_values, "rmse": rmse_values}[metric]
     return {
-        setting: {name: values(matrix, simulation.truth) for name, matrix in table.items()}
+        setting: {method: _of_numbers(matrix, simulation, name) for method, matrix in table.items()}
         for setting, table in simulation.answers.items()
     }
+
+
+def known_metrics(simulation: Simulation) -> list[str]:
+    """What ``compute_gains`` can compute: the simulation's metric, those of numbers, and areas where it has curves."""
+    of_numbers = OF_NUMBERS if simulation.truth is not None else ()
+    areas = [AREA, *(f"{name}_{AREA}" for name in of_numbers)] if simulation.curves.scores else []
+    return [simulation.metric, *of_numbers, *areas]
+
+
+def _areas(simulation: Simulation, metric: str) -> dict[Setting, dict[str, Floats]]:
+    """The mean over the learning curve of each student's score on each test text."""
+    curves = simulation.curves
+    if not curves.scores:
+        raise ParameterError("this simulation has no learning curves, whose area this is; give the plan curve=1")
+    if metric == simulation.metric:
+        tables = {setting: dict(table) for setting, table in curves.scores.items()}
+    else:
+        tables = {
+            setting: {
+                method: np.stack([_of_numbers(matrix[:, at], simulation, metric) for at in range(matrix.shape[1])], 1)
+                for method, matrix in table.items()
+            }
+            for setting, table in curves.answers.items()
+        }
+    return {
+        setting: {method: area(matrix, curves.epochs[setting]) for method, matrix in table.items()}
+        for setting, table in tables.items()
+    }
+
+
+def _of_numbers(answers: Floats, simulation: Simulation, metric: str) -> Floats:
+    values = {"pearson": pearson_values, "rmse": rmse_values}[metric]
+    return values(answers, simulation.truth if simulation.truth is not None else ())
 
 
 def _gains(simulation: Simulation, setting: Setting, table: Mapping[str, Floats], metric: str, seed: int) -> list[Gain]:

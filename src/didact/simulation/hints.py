@@ -17,8 +17,8 @@ from didact.registry import unknown
 from didact.students.base import Hint
 from didact.types import Example, Explanation, Floats, Span, overlap_matrix
 
-Kind = Literal["top", "dense"]
-KINDS: tuple[Kind, ...] = ("top", "dense")
+Kind = Literal["top", "dense", "softmax"]
+KINDS: tuple[Kind, ...] = ("top", "dense", "softmax")
 
 Link = tuple[Span, Span]
 
@@ -37,13 +37,17 @@ class HintFormat:
     half of the largest weight; each further bit more than halves the error of rounding, and None leaves the weights
     as they are.
 
+    "softmax" is a distribution, too: exp(score / temperature), divided by its sum. No unit is left out, and a negative
+    score is only a small one. All explanations of SMaT have this form, the static ones too.
+
     The weights of a hint add up to one, or are all zero where the explanation is empty: all scores zero, for "dense"
     none positive.
 
     Args:
-        kind: "top" or "dense".
+        kind: "top", "dense" or "softmax".
         share: of the units, for "top".
         bits: per unit, for "dense"; None does not round.
+        temperature: for "softmax"; the lower, the more the largest scores stand out. 1 when not given.
         absolute: take scores without their sign: evidence against the prediction is included.
 
     Example:
@@ -54,6 +58,7 @@ class HintFormat:
     share: float = 0.1
     bits: int | None = None
     absolute: bool = False
+    temperature: float | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -64,6 +69,17 @@ class HintFormat:
             raise ParameterError(f"bits of a hint must be from 1 to 32, or None not to round; got {self.bits!r}")
         if self.bits is not None and self.kind == "top":
             raise ParameterError("bits round a dense hint; a top set is one bit per unit already: give kind='dense'")
+        if self.bits is not None and self.kind == "softmax":
+            raise ParameterError("bits round a dense hint, not the softmax of scores: give kind='dense', or no bits")
+        self._check_temperature()
+
+    def _check_temperature(self) -> None:
+        if self.temperature is None:
+            return
+        if self.kind != "softmax":
+            raise ParameterError(f"temperature is of hints of kind 'softmax', and the kind is {self.kind!r}")
+        if not 0 < self.temperature < math.inf:
+            raise ParameterError(f"temperature of a hint must be above 0, got {self.temperature!r}")
 
     def hint(self, explanation: Explanation) -> Hint:
         """The hint of one explanation."""
@@ -75,6 +91,8 @@ class HintFormat:
             weights = weights if self.bits is None else rounded(weights, self.bits)
         elif explanation.method == "human":
             weights = normalised(scores > 0)
+        elif self.kind == "softmax":
+            weights = softmax(scores, 1.0 if self.temperature is None else self.temperature)
         else:
             weights = normalised(highest(scores, part(len(scores), self.share), explanation.example))
         return Hint(explanation.units.spans, weights)
@@ -140,6 +158,11 @@ def normalised(weights: Floats | NDArray[np.bool_]) -> Floats:
     """Divided by the sum; zeros stay zeros."""
     total = weights.sum()
     return weights / total if total > 0 else np.zeros(len(weights))
+
+
+def softmax(scores: Floats, temperature: float = 1.0) -> Floats:
+    """exp(score / temperature), divided by the sum."""
+    return normalised(np.exp((scores - scores.max()) / temperature))
 
 
 def rounded(weights: Floats, bits: int) -> Floats:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 
 from didact.errors import InputError, ParameterError
 from didact.protocols import Model
+from didact.registry import unknown
 from didact.simulation.scoring import METRICS
 from didact.students.base import Channel, Hint, Ints, LabelledExample, Student, StudentOutcome
 from didact.students.matching import imitating, reaches, reaching
@@ -23,6 +24,9 @@ from didact.types import AnswerKind, Example, Floats, Prediction, Span
 
 NONE = "none"
 """The method of students that are trained without hints."""
+
+Choice = Literal["last", "best"]
+"""Which of a student's tests counts as its end."""
 
 
 class Memory(Protocol):
@@ -61,6 +65,8 @@ class Plan:
         most: subsets at most; four rounds when not given.
         seed: of the first subset and its student.
         group: students trained between two calls of the memory; what a killed run loses at most.
+        curve: students are tested after every so many epochs; 0 tests them at the end alone.
+        choose: which test counts as a student's end: the "last", or the "best" by the validation texts, as in SMaT.
     """
 
     sizes: tuple[int, ...] = (500,)
@@ -69,6 +75,8 @@ class Plan:
     most: int | None = None
     seed: int = 0
     group: int = 32
+    curve: int = 0
+    choose: Choice = "last"
 
     def __post_init__(self) -> None:
         if not self.sizes or min(self.sizes) < 2:
@@ -78,6 +86,15 @@ class Plan:
                 raise ParameterError(f"{name} must be at least 1, got {getattr(self, name)!r}")
         if self.precision is not None and not self.precision > 0:
             raise ParameterError(f"precision must be above 0 (0.01 is one point of accuracy), got {self.precision!r}")
+        self._check_curve()
+
+    def _check_curve(self) -> None:
+        if self.curve < 0:
+            raise ParameterError(f"curve must be a number of epochs, or 0 for no curve; got {self.curve!r}")
+        if self.choose not in get_args(Choice):
+            raise ParameterError(unknown("choice of a student's end", self.choose, get_args(Choice)))
+        if self.choose == "best" and not self.curve:
+            raise ParameterError("choose='best' compares several epochs: give curve, the epochs between two tests")
 
     @property
     def last(self) -> int:
@@ -113,6 +130,7 @@ class SimulabilityData:
         kind: of the teacher's answers.
         outputs: number of classes; 1 otherwise.
         metric: how an answer is compared with the teacher's; the usual metric of the kind when empty.
+        validation: examples by which a student's best epoch is chosen, where the plan says so; not in pool or test.
     """
 
     pool: Sequence[LabelledExample]
@@ -122,6 +140,7 @@ class SimulabilityData:
     kind: AnswerKind = "class"
     outputs: int = 2
     metric: str = ""
+    validation: Sequence[LabelledExample] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in METRICS:
@@ -173,6 +192,28 @@ class Failure:
 
 
 @dataclass(frozen=True, eq=False)
+class LearningCurves:
+    """Scores of all students during their training, by setting.
+
+    Attributes:
+        epochs: after which students were tested.
+        steps: of the optimizer until then.
+        scores: per method a score for every subset, point and test text (subsets, points, items); NaN for all of a
+            student that failed or was not trained.
+        answers: likewise, the predicted numbers; for numbers only.
+    """
+
+    epochs: Mapping[Setting, tuple[int, ...]] = field(default_factory=dict)
+    steps: Mapping[Setting, tuple[int, ...]] = field(default_factory=dict)
+    scores: Mapping[Setting, Mapping[str, Floats]] = field(default_factory=dict)
+    answers: Mapping[Setting, Mapping[str, Floats]] = field(default_factory=dict)
+
+    def means(self, setting: Setting, method: str) -> Floats:
+        """The mean score over test texts of every student at every point (subsets, points)."""
+        return np.asarray(self.scores[setting][method].mean(-1))
+
+
+@dataclass(frozen=True, eq=False)
 class Simulation:
     """Scores of all students.
 
@@ -184,6 +225,7 @@ class Simulation:
         metric: what a score is.
         answers: as ``scores``, the predicted numbers; for numbers only.
         truth: the teacher's numbers; for numbers only.
+        curves: scores during the training; empty where the plan has no curve.
     """
 
     scores: Mapping[Setting, Mapping[str, Floats]]
@@ -192,6 +234,7 @@ class Simulation:
     metric: str = "accuracy"
     answers: Mapping[Setting, Mapping[str, Floats]] = field(default_factory=dict)
     truth: Floats | None = None
+    curves: LearningCurves = field(default_factory=LearningCurves)
 
     @property
     def settings(self) -> list[Setting]:

@@ -31,6 +31,7 @@ Capability = str
 
     attention_row       a distribution over the positions of a text, such as the attention of the first token
     attention_matrix    attention from each position to each
+    head_scores         logits of every attention head: its mean query times the key of each position
     states              a hidden state for each position
     feature_prior       prior variances of features, for students that are solved in closed form
 """
@@ -87,6 +88,21 @@ class StudentRun:
 
 
 @dataclass(frozen=True, eq=False)
+class CurvePoint:
+    """A student's answers to the test examples at one time of its training.
+
+    Attributes:
+        epoch: epochs that it was trained for.
+        steps: steps of the optimizer until then.
+        answers: as those of the outcome.
+    """
+
+    epoch: int
+    steps: int
+    answers: Ints | Floats
+
+
+@dataclass(frozen=True, eq=False)
 class StudentOutcome:
     """A trained student's answers to the test examples.
 
@@ -95,11 +111,14 @@ class StudentOutcome:
         failure: why its answers do not count (its loss was not finite, or it predicts a single class after a loss that
             never fell); None where training went well.
         details: numbers about the training, such as the last losses.
+        curve: answers during the training, where the setup has a curve and the student has epochs; the last point has
+            the outcome's own answers.
     """
 
     answers: Ints | Floats
     failure: str | None
     details: Mapping[str, float]
+    curve: tuple[CurvePoint, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -177,6 +196,7 @@ class TaskSetup:
         channel: how hints reach the student; None where no student has any.
         device: "cpu" or "cuda".
         together: students trained at once; None leaves it to the student, which knows what is faster on the device.
+        curve: the test examples are answered after every so many epochs, and after the last; 0 only after the last.
     """
 
     kind: AnswerKind = "class"
@@ -184,12 +204,26 @@ class TaskSetup:
     channel: Channel | None = None
     device: str = "cpu"
     together: int | None = None
+    curve: int = 0
 
 
 # What networks and channels exchange.
 
-AttentionView = Literal["row", "matrix"]
-"""Attention as a channel needs it: a distribution over positions (S, B, L), or from each to each (S, B, L, L)."""
+AttentionView = Literal["row", "matrix", "heads"]
+"""Attention as a channel needs it.
+
+    row       a distribution over positions (S, B, L)
+    matrix    a distribution for each position (S, B, L, L)
+    heads     logits of every head of every layer, layer by layer (S, B, H, L): scaling * (mean query over the positions
+              of the text) . key
+"""
+
+VIEWS: Mapping[Capability, AttentionView] = {
+    "attention_row": "row",
+    "attention_matrix": "matrix",
+    "head_scores": "heads",
+}
+"""The view of attention by what a channel needs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,7 +264,7 @@ class CohortOutput:
     Attributes:
         answers: logits (S, B, C), numbers (S, B), or logits of first and last position (S, B, L, 2).
         states: last hidden states (S, B, L, D).
-        attention: probabilities in the requested view; None where none was requested.
+        attention: in the requested view; None where none was requested.
     """
 
     answers: Tensor
@@ -246,11 +280,13 @@ class Cohort(nn.Module, ABC):
     Attributes:
         size: number of students.
         width: of a hidden state.
+        heads: attention heads of all layers, for those that have the view "heads"; else 0.
         twice_differentiable: whether its gradients can be differentiated, as learning hints through a step needs.
     """
 
     size: int
     width: int
+    heads: int = 0
     twice_differentiable: bool = True
 
     @abstractmethod
@@ -276,12 +312,15 @@ class LossChannel(Channel, ABC):
     @property
     def view(self) -> AttentionView | None:
         """The view of attention that the card's needs ask for."""
-        if "attention_matrix" in self.card.needs:
-            return "matrix"
-        return "row" if "attention_row" in self.card.needs else None
+        return next((view for need, view in VIEWS.items() if need in self.card.needs), None)
 
     def head(self, width: int, seeds: Sequence[int]) -> nn.Module | None:
-        """The channel's own parameters, student first, each student's drawn from its seed; None where it has none."""
+        """The channel's own parameters, student first, each student's drawn from its seed; None where it has none.
+
+        Args:
+            width: of a hidden state; for channels with the view "heads", the number of heads.
+            seeds: one per student.
+        """
         return None
 
     @abstractmethod

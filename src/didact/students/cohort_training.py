@@ -9,10 +9,10 @@ import numpy as np
 import torch
 
 from didact.progress import working
-from didact.students.base import Cohort, Ints, StudentOutcome, StudentRun, TaskSetup
+from didact.students.base import Cohort, CurvePoint, Ints, StudentOutcome, StudentRun, TaskSetup
 from didact.students.batches import CohortData, TrainingBatches, check_runs
 from didact.students.optimization import Schedule, products
-from didact.students.predictions import Predictions, predict
+from didact.students.predictions import Predictions, Predictor
 from didact.students.trainer import CohortTrainer, TrainingLog
 from didact.types import Floats
 
@@ -72,20 +72,48 @@ def _train_group(
         setup = replace(setup, channel=None)
     trainer = CohortTrainer(cohort, setup, schedule, [run.weight for run in runs], seeds)
     batches = TrainingBatches(data, runs, setup, schedule)
-    log = trainer.train(batches)
-    predictions = predict(trainer.cohort.eval(), data.test, setup, schedule, batches.scale)
-    outcomes = []
-    for number, run in enumerate(runs):
-        details = _details(log, number, schedule.epochs)
-        if setup.channel is None or not run.uses_hints:
-            del details["channel_loss"]
-        failure = _divergence(log, number, predictions)
-        if failure is None and not run.has_finite_hints:
-            failure = "weights of its hints are not finite"
-        if failure is None and setup.kind == "class":
-            failure = _collapse(predictions.answers[number], data.answers[run.places], details)
-        outcomes.append(StudentOutcome(predictions.answers[number], failure, details))
-    return outcomes
+    tests = _Tests(trainer, Predictor(data.test, setup, schedule, batches.scale), setup.curve)
+    log = trainer.train(batches, tests.after_epoch)
+    return [_outcome(number, run, data, setup, log, tests) for number, run in enumerate(runs)]
+
+
+class _Tests:
+    """Predictions of a cohort after the last epoch, and after every so many where there is a curve."""
+
+    def __init__(self, trainer: CohortTrainer, predictor: Predictor, every: int) -> None:
+        self.trainer, self.predictor, self.every = trainer, predictor, every
+        self.points: list[tuple[int, int, Predictions]] = []
+
+    def after_epoch(self, epoch: int, steps: int) -> None:
+        """Answer the test texts where it is time."""
+        if epoch == self.trainer.schedule.epochs or (self.every and epoch % self.every == 0):
+            with self.trainer.evaluating() as cohort:
+                self.points.append((epoch, steps, self.predictor.predict(cohort)))
+
+    @property
+    def last(self) -> Predictions:
+        """After the last epoch."""
+        return self.points[-1][2]
+
+    def curve(self, student: int) -> tuple[CurvePoint, ...]:
+        """A student's points; none where no curve is wanted."""
+        made = (CurvePoint(epoch, steps, each.answers[student]) for epoch, steps, each in self.points)
+        return tuple(made) if self.every else ()
+
+
+def _outcome(
+    number: int, run: StudentRun, data: CohortData, setup: TaskSetup, log: TrainingLog, tests: _Tests
+) -> StudentOutcome:
+    answers, epochs = tests.last.answers[number], tests.trainer.schedule.epochs
+    details = _details(log, number, epochs)
+    if setup.channel is None or not run.uses_hints:
+        del details["channel_loss"]
+    failure = _divergence(log, number, tests.last)
+    if failure is None and not run.has_finite_hints:
+        failure = "weights of its hints are not finite"
+    if failure is None and setup.kind == "class":
+        failure = _collapse(answers, data.answers[run.places], details)
+    return StudentOutcome(answers, failure, details, tests.curve(number))
 
 
 def _details(log: TrainingLog, student: int, epochs: int) -> dict[str, float]:

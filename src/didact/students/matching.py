@@ -38,6 +38,8 @@ def check_setup(student: Student, setup: TaskSetup) -> None:
         raise ParameterError(f"students are trained on 'cpu' or 'cuda', got {setup.device!r}")
     if setup.together is not None and setup.together < 1:
         raise ParameterError(f"together must be at least 1, got {setup.together}")
+    if setup.curve < 0:
+        raise ParameterError(f"curve must be a number of epochs, or 0 for none; got {setup.curve}")
 
 
 def _check_answers(card: StudentCard, setup: TaskSetup) -> None:

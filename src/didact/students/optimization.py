@@ -13,18 +13,26 @@ from torch import Tensor, nn
 Precision = Literal["float32", "tf32", "bfloat16"]
 """float32 throughout; float32 with products rounded to 10 bits on GPUs that can; or products in bfloat16 on GPUs."""
 
+OptimizerName = Literal["adamw", "sgd"]
+"""Both treat each number by itself, so that a stack of students is trained as each of them would be."""
+
+ScheduleShape = Literal["linear", "constant"]
+"""Learning rates after the peak: falling to 0 in a straight line, or staying there."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
     """How students are trained.
 
     Args:
-        learning_rate: at its peak; it falls to 0 in a straight line.
+        learning_rate: at its peak.
         batch_size: training examples per step.
         epochs: how often each training example is seen.
         warmup: share of the steps in which the learning rate rises.
-        weight_decay: of AdamW; not for biases and normalisations.
+        weight_decay: not for biases and normalisations.
         clip: largest norm of a student's gradient; None for no limit.
+        optimizer: "adamw", or "sgd" without momentum: p - rate * (clipped gradient + weight_decay * p).
+        schedule: of the learning rate after its peak.
         precision: of the products.
         dropout: whether modules are in training mode; the random numbers they draw then depend on the whole cohort.
     """
@@ -35,6 +43,8 @@ class Schedule:
     warmup: float = 0.0
     weight_decay: float = 0.0
     clip: float | None = 1.0
+    optimizer: OptimizerName = "adamw"
+    schedule: ScheduleShape = "linear"
     precision: Precision = "float32"
     dropout: bool = False
 
@@ -45,14 +55,17 @@ class Schedule:
     def rate(self, step: int, steps: int) -> float:
         """The learning rate of a step, counted from 0."""
         rise = int(self.warmup * steps)
-        share = (step + 1) / (rise + 1) if step < rise else (steps - step) / (steps - rise)
+        if step < rise:
+            share = (step + 1) / (rise + 1)
+        else:
+            share = 1.0 if self.schedule == "constant" else (steps - step) / (steps - rise)
         return self.learning_rate * share
 
 
 def optimizer(
     modules: Sequence[nn.Module | None], schedule: Schedule
 ) -> tuple[torch.optim.Optimizer, list[nn.Parameter]]:
-    """AdamW, which treats each number by itself, so that a stack of students is trained as each of them would be.
+    """The schedule's optimizer for all trained parameters of some modules.
 
     Returns:
         The optimizer and the parameters that it trains.
@@ -66,8 +79,9 @@ def optimizer(
         {"params": list(decayed), "weight_decay": schedule.weight_decay},
         {"params": list(spared), "weight_decay": 0.0},
     ]
-    adamw = torch.optim.AdamW([group for group in groups if group["params"]], lr=schedule.learning_rate, fused=True)
-    return adamw, [*decayed, *spared]
+    kind = torch.optim.AdamW if schedule.optimizer == "adamw" else torch.optim.SGD
+    filled = [group for group in groups if group["params"]]
+    return kind(filled, lr=schedule.learning_rate, fused=True), [*decayed, *spared]
 
 
 def decayed_names(module: nn.Module) -> list[str]:

@@ -39,33 +39,39 @@ class Predictions:
     finite: NDArray[np.bool_]
 
 
-def predict(
-    cohort: Cohort, texts: TokenizedTexts, setup: TaskSetup, schedule: Schedule, scale: AnswerScale | None
-) -> Predictions:
-    """Answers of every student to every text, without hints.
+class Predictor:
+    """Test texts on the device, to be answered by students as often as wanted.
 
     Args:
-        cohort: trained students, in evaluation mode.
         texts: test texts.
         setup: kind of answer and device.
         schedule: precision.
         scale: of the students' numbers; None for classes and spans.
     """
-    tensors = TextTensors(texts, setup)
-    order = np.argsort(texts.lengths, kind="stable")
-    parts, finite = [], torch.ones(cohort.size, dtype=torch.bool, device=tensors.device)
-    with torch.inference_mode(), autocast(schedule, tensors.device):
-        for chosen in _chunks(order, texts.lengths, TOKENS[tensors.device.type] // cohort.size):
-            places = torch.from_numpy(chosen).to(tensors.device).expand(cohort.size, -1)
-            batch = tensors.batch(places, int(texts.lengths[chosen].max()))
-            outputs = cohort(batch).answers.float()
-            finite &= outputs.flatten(1).isfinite().all(1)
-            parts.append(_decoded(setup, outputs, batch.passage))
-    back = np.empty_like(order)
-    back[order] = np.arange(len(order))
-    decoded = torch.cat(parts, 1).cpu().numpy()[:, back] if parts else np.zeros((cohort.size, 0))
-    answers = [_answers(number, rows, texts, setup, scale) for number, rows in enumerate(decoded)]
-    return Predictions(answers, finite.cpu().numpy())
+
+    def __init__(
+        self, texts: TokenizedTexts, setup: TaskSetup, schedule: Schedule, scale: AnswerScale | None = None
+    ) -> None:
+        self.texts, self.setup, self.schedule, self.scale = texts, setup, schedule, scale
+        self._tensors = TextTensors(texts, setup)
+        self._order = np.argsort(texts.lengths, kind="stable")
+
+    def predict(self, cohort: Cohort) -> Predictions:
+        """Answers of every student to every text, without hints; the cohort is in evaluation mode."""
+        device, lengths = self._tensors.device, self.texts.lengths
+        parts, finite = [], torch.ones(cohort.size, dtype=torch.bool, device=device)
+        with torch.inference_mode(), autocast(self.schedule, device):
+            for chosen in _chunks(self._order, lengths, TOKENS[device.type] // cohort.size):
+                places = torch.from_numpy(chosen).to(device).expand(cohort.size, -1)
+                batch = self._tensors.batch(places, int(lengths[chosen].max()))
+                outputs = cohort(batch).answers.float()
+                finite &= outputs.flatten(1).isfinite().all(1)
+                parts.append(_decoded(self.setup, outputs, batch.passage))
+        back = np.empty_like(self._order)
+        back[self._order] = np.arange(len(self._order))
+        decoded = torch.cat(parts, 1).cpu().numpy()[:, back] if parts else np.zeros((cohort.size, 0))
+        answers = [_answers(number, rows, self.texts, self.setup, self.scale) for number, rows in enumerate(decoded)]
+        return Predictions(answers, finite.cpu().numpy())
 
 
 def _answers(

@@ -9,7 +9,7 @@ leaves them as they are.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -30,6 +30,9 @@ from didact.students.optimization import Schedule, clip_factor, clipped, decayed
 Parameters = dict[str, Tensor]
 """Trained parameters by name, student first; those of a cohort of one have no axis for the student."""
 
+AfterEpoch = Callable[[int, int], None]
+"""Called with the numbers of epochs and of steps so far."""
+
 
 @dataclass(frozen=True, eq=False)
 class TrainingLog:
@@ -49,9 +52,9 @@ class TrainingLog:
 class CohortTrainer:
     """Trains the students of one cohort.
 
-    The ordinary way is ``train``: AdamW in place, over given batches. For training *through* a student's step, as when
-    hints themselves are learned, ``functional_step`` takes parameters and returns updated ones, leaving the cohort as
-    it is. With hints that require a gradient, so do the updated parameters:
+    The ordinary way is ``train``: the schedule's optimizer in place, over given batches. For training *through* a
+    student's step, as when hints themselves are learned, ``functional_step`` takes parameters and returns updated ones,
+    leaving the cohort as it is. With hints that require a gradient, so do the updated parameters:
 
         parameters = trainer.parameters()
         batch = dataclasses.replace(batch, hints=explainer(batch))
@@ -77,7 +80,7 @@ class CohortTrainer:
         self.device, self.schedule, self.seeds = torch.device(setup.device), schedule, seeds
         self.cohort = cohort.to(self.device).train(schedule.dropout)
         channel = _loss_channel(setup)
-        head = None if channel is None else channel.head(cohort.width, seeds)
+        head = None if channel is None else channel.head(_seen_width(channel, cohort), seeds)
         if head is not None:
             head.to(self.device)
         self.objective = CohortLosses(self.cohort, setup.kind, channel, head)
@@ -144,7 +147,7 @@ class CohortTrainer:
         }
 
     def step(self, batch: Batch, learning_rate: float) -> tuple[Losses, Tensor]:
-        """One step of AdamW in place: the losses before it, and the norms of the students' gradients (S,)."""
+        """One step of the optimizer in place: the losses before it, and the norms of the students' gradients (S,)."""
         losses = self.losses(batch)
         self._optimizer.zero_grad()
         torch.autograd.backward(losses.total(self.weights).sum())
@@ -155,19 +158,36 @@ class CohortTrainer:
         self._optimizer.step()
         return losses, norm
 
-    def train(self, batches: TrainingBatches) -> TrainingLog:
-        """Train over all batches, with the schedule's learning rates."""
-        tasks, channels = [], []
+    def train(self, batches: TrainingBatches, after_epoch: AfterEpoch | None = None) -> TrainingLog:
+        """Train over all batches, with the schedule's learning rates.
+
+        Args:
+            batches: of all epochs.
+            after_epoch: called after every epoch with the numbers of epochs and of steps so far.
+        """
+        tasks: list[Tensor] = []
+        channels: list[Tensor] = []
         diverged = torch.full((self.cohort.size,), -1, device=self.device)
         with _seeded(self.seeds, self.device, self.schedule.dropout):
-            for number, batch in enumerate(batches):
-                losses, norm = self.step(batch, self.schedule.rate(number, batches.steps))
-                finite = losses.task.isfinite() & norm.isfinite()
-                diverged = torch.where((diverged < 0) & ~finite, number, diverged)
-                tasks.append(losses.task.detach())
-                channels.append(torch.zeros_like(tasks[-1]) if losses.channel is None else losses.channel.detach())
-                advance(self.cohort.size)
+            for epoch in range(self.schedule.epochs):
+                for batch in batches.epoch(epoch):
+                    losses, norm = self.step(batch, self.schedule.rate(len(tasks), batches.steps))
+                    finite = losses.task.isfinite() & norm.isfinite()
+                    diverged = torch.where((diverged < 0) & ~finite, len(tasks), diverged)
+                    tasks.append(losses.task.detach())
+                    channels.append(torch.zeros_like(tasks[-1]) if losses.channel is None else losses.channel.detach())
+                    advance(self.cohort.size)
+                if after_epoch is not None:
+                    after_epoch(epoch + 1, len(tasks))
         return TrainingLog(_stacked(tasks), _stacked(channels), diverged.cpu().numpy())
+
+    @contextlib.contextmanager
+    def evaluating(self) -> Iterator[Cohort]:
+        """The cohort without dropout inside the block."""
+        try:
+            yield self.cohort.eval()
+        finally:
+            self.cohort.train(self.schedule.dropout)
 
 
 def autocast(schedule: Schedule, device: torch.device) -> contextlib.AbstractContextManager[object]:
@@ -181,6 +201,10 @@ def _loss_channel(setup: TaskSetup) -> LossChannel | None:
     if setup.channel is None or isinstance(setup.channel, LossChannel):
         return setup.channel
     raise CapabilityError(f"channel {setup.channel.card.name!r} has no loss, so it does not reach networks")
+
+
+def _seen_width(channel: LossChannel, cohort: Cohort) -> int:
+    return cohort.heads if channel.view == "heads" else cohort.width
 
 
 def _stacked(values: Sequence[Tensor]) -> NDArray[np.float32]:

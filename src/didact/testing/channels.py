@@ -14,10 +14,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from didact.students.base import Batch, Channel, CohortOutput, FeaturePrior, LossChannel
+from didact.students.base import VIEWS, Batch, Channel, CohortOutput, FeaturePrior, LossChannel
 from didact.types import ANSWER_KINDS
 
-STUDENTS, EXAMPLES, LENGTH, WIDTH = 3, 4, 7, 5
+STUDENTS, EXAMPLES, LENGTH, WIDTH, HEADS = 3, 4, 7, 5, 6
 SEEDS = (4, 5, 6)
 HINTED = slice(0, EXAMPLES - 1)
 """The last example of each student has an empty hint."""
@@ -45,7 +45,7 @@ def card_is_complete(channel: Channel) -> None:
     assert card.answers, "a channel goes with at least one kind of answer"
     assert card.answers <= set(ANSWER_KINDS), card.answers
     assert card.needs, "a channel needs something of a student; without needs it would reach all"
-    assert not {"attention_row", "attention_matrix"} <= card.needs, "a cohort returns one view of attention"
+    assert len(VIEWS.keys() & card.needs) <= 1, "a cohort returns one view of attention"
     is_prior = "feature_prior" in card.needs
     assert isinstance(channel, FeaturePrior if is_prior else LossChannel), "the needs do not fit the methods"
 
@@ -114,7 +114,8 @@ def the_gradient_pulls_towards_the_hint(channel: Channel) -> None:
     def current() -> CohortOutput:
         if output.attention is None:
             return replace(output, states=free)
-        return replace(output, attention=free.softmax(-1))
+        assert isinstance(channel, LossChannel)
+        return replace(output, attention=free if channel.view == "heads" else free.softmax(-1))
 
     before, mass_before = _loss(channel, current(), batch, head).detach(), _mass(current(), batch)
     optimizer = torch.optim.Adam([free, *([] if head is None else head.parameters())], lr=0.05)
@@ -199,14 +200,15 @@ def _made(channel: Channel) -> tuple[CohortOutput, Batch, nn.Module | None]:
     ids = torch.zeros(shape, dtype=torch.long)
     batch = Batch(ids, ids, torch.ones_like(text), text, ids[..., 0], hints, links)
     rows = _noise(*shape, LENGTH, seed=2).softmax(-1)
-    attention = {None: None, "row": rows[:, :, 0], "matrix": rows}[channel.view]
+    heads = _noise(STUDENTS, EXAMPLES, HEADS, LENGTH, seed=6)
+    attention = {None: None, "row": rows[:, :, 0], "matrix": rows, "heads": heads}[channel.view]
     output = CohortOutput(_noise(STUDENTS, EXAMPLES, 2, seed=7), _noise(*shape, WIDTH, seed=1), attention)
     return output, batch, _head(channel, list(SEEDS))
 
 
 def _head(channel: Channel, seeds: list[int]) -> nn.Module | None:
     assert isinstance(channel, LossChannel)
-    head = channel.head(WIDTH, seeds)
+    head = channel.head(HEADS if channel.view == "heads" else WIDTH, seeds)
     return None if head is None else head.double()
 
 

@@ -130,6 +130,26 @@ def same_seed_same_answers(student: Student, channel: Channel | None) -> None:
     assert torch.equal(torch.random.get_rng_state(), state), "the global generator was used"
 
 
+def a_curve_changes_nothing(student: Student, channel: Channel | None) -> None:
+    """Tests during the training leave the answers as they are; the last point of the curve has them."""
+    kind = _kind(student)
+    pool, test = _corpus(kind)
+    examples = [labelled.example for labelled in test]
+    setup = TaskSetup(kind, 2 if kind == "class" else 1)
+    runs = [_run(kind, 0, 16)]
+    (plain,) = student.train_and_predict(pool, runs, examples, setup)
+    (outcome,) = student.train_and_predict(pool, runs, examples, dataclasses.replace(setup, curve=3))
+    assert np.array_equal(plain.answers, outcome.answers), "tests changed the training"
+    assert plain.curve == (), "there is a curve, and none was wanted"
+    if outcome.curve:  # a student in closed form has no epochs
+        assert np.array_equal(outcome.curve[-1].answers, outcome.answers)
+        epochs = [point.epoch for point in outcome.curve]
+        assert epochs == sorted(set(epochs)), epochs
+        assert all(epoch % 3 == 0 for epoch in epochs[:-1]), epochs
+        steps = [point.steps for point in outcome.curve]
+        assert steps == sorted(set(steps)), steps
+
+
 def others_change_nothing(student: Student, channel: Channel | None) -> None:
     """Which students are trained together does not matter: one by one, all at once, in another order."""
     kind: AnswerKind = "number" if "number" in student.card.answers else _kind(student)
@@ -186,6 +206,7 @@ CHECKS: dict[str, Check] = {
         refuses_other_answers,
         refuses_channels_that_do_not_reach_it,
         same_seed_same_answers,
+        a_curve_changes_nothing,
         others_change_nothing,
         weight_zero_is_no_hints,
         hints_make_a_difference,

@@ -17,7 +17,7 @@ from didact.errors import FormatError
 from didact.trained import checkpoints
 from didact.trained.fit_types import Epoch
 
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass
@@ -26,15 +26,17 @@ class Place:
 
     Attributes:
         epoch: the current one, from 0.
+        part: of the epoch, from 0, where it is validated several times.
         step: steps done in it.
-        loss: summed over its texts so far; in a run of several processes, over those of this process.
-        seconds: it took so far.
-        history: of the epochs before.
-        best: number of the best epoch so far, from 1; 0 before the first.
+        loss: summed over the part's texts so far; in a run of several processes, over those of this process.
+        seconds: the part took so far.
+        history: of the epochs before, or of their parts.
+        best: place of the best entry of the history, from 1; 0 before the first.
         finished: whether the run is at its end.
     """
 
     epoch: int = 0
+    part: int = 0
     step: int = 0
     loss: float = 0.0
     seconds: float = 0.0

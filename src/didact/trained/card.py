@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import cast
 
 from didact.render.markup import markdown_text as text
 from didact.trained.disagreement import SCOPE
-from didact.trained.held_out import HeldOutAgreement
-from didact.trained.held_out_masks import HeldOutMasks
+from didact.trained.held_out import HeldOutResult, held_out_result
 from didact.trained.metadata import SavedConfig, SavedOrigin
 from didact.types import JsonValue
 
@@ -24,7 +24,7 @@ def readme(config: SavedConfig, place: str) -> str:
     parts = [
         _head(config),
         f"# An explainer for {text(model)}\n\nA network that computes in one pass how much each "
-        f"{text(config['level'])} of an input counts for what {text(model)} predicts. {_learned(config)} Made with "
+        f"{text(config['level'])} of an input counts for what {text(model)} predicts. {_words(about)[0]} Made with "
         f"didact: a {text(config['shape']['name'])} trained by {text(config['signal']['name'])}.",
         _table("What it is", ("", ""), _facts(config)),
         f"## What it learned\n\n{config['learned']}" if config.get("learned") else "",
@@ -37,7 +37,7 @@ def readme(config: SavedConfig, place: str) -> str:
         f"explainer = LearnedExplainer.from_pretrained({json.dumps(place)}{_only_runtime(config)})\n"
         "explanations = explainer.explain(model, texts)  # model: didact.load_model(...)\n```\n\n"
         "The network learned what this model looks at and nothing else: loading it for another model is refused unless "
-        f"`force=True` is given. {_limits(about)}",
+        f"`force=True` is given. {_words(about)[2]}",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -47,38 +47,43 @@ def _head(config: SavedConfig) -> str:
     return "\n".join(["---", "library_name: didact", "tags:", *(f"- {tag}" for tag in tags), "---"])
 
 
-def _learned(config: SavedConfig) -> str:
-    """What it learned from."""
-    about = config["about"]
-    if about.get("masks") is None:
-        return f"It learned that from {text(_reference(about))} and replaces it."
-    return (
+_WORDS = {
+    "masks": (
         "It learned that from the model itself: what it marks should keep the prediction when it is shown alone, and "
-        "change it when it is taken away."
-    )
-
-
-def _limits(about: SavedOrigin) -> str:
-    """What to do where one pass is not enough."""
-    if about.get("masks") is None:
-        return "It is an approximation; where a single decision matters, run the reference."
-    return (
+        "change it when it is taken away.",
+        "Do predictions rest on what it marks?",
         "It was trained towards what masking does to the prediction, so measures of that kind favour it; where a "
-        "single decision matters, look at others too."
+        "single decision matters, look at others too.",
+    ),
+    "teaching": (
+        "It learned that from students who imitate the model: they should learn fastest from its explanations.",
+        "Do students learn from it?",
+        "What teaches students best need not be what a prediction rests on; where a single decision matters, look at "
+        "other explanations too.",
+    ),
+}
+"""Of explainers that learned from no reference: from what, the question on held-out texts, and what to beware of."""
+
+
+def _words(about: SavedOrigin) -> tuple[str, str, str]:
+    result = _result(about)
+    if result is not None and result.kind in _WORDS:
+        return _WORDS[result.kind]
+    return (
+        f"It learned that from {text(_reference(about))} and replaces it.",
+        "Does it follow its reference?",
+        "It is an approximation; where a single decision matters, run the reference.",
     )
+
+
+def _result(about: SavedOrigin) -> HeldOutResult | None:
+    return held_out_result(cast("Mapping[str, object]", about), text(_reference(about)))
 
 
 def _verdict(about: SavedOrigin) -> str:
     """The section on what was measured on held-out texts."""
-    masks = about.get("masks")
-    if masks is not None:
-        measured = HeldOutMasks.from_dict(masks)
-        return f"## Do predictions rest on what it marks?\n\n{measured.caution or measured.sentence}"
-    known = about.get("agreement")
-    if known is None:
-        return ""
-    agreement, reference = HeldOutAgreement.from_dict(known), text(_reference(about))
-    return f"## Does it follow its reference?\n\n{agreement.caution(reference) or agreement.sentence(reference)}"
+    result = _result(about)
+    return "" if result is None else f"## {_words(about)[1]}\n\n{result.caution or result.sentence}"
 
 
 def _facts(config: SavedConfig) -> dict[str, str]:
@@ -98,7 +103,8 @@ def _facts(config: SavedConfig) -> dict[str, str]:
 
 def _origin(about: SavedOrigin) -> dict[str, str]:
     """The reference and its settings, for explainers that learned from one."""
-    if about.get("masks") is not None:
+    result = _result(about)
+    if result is not None and result.kind != "agreement":
         return {}
     return {"reference": _reference(about) + _settings(about["reference_parameters"])}
 

@@ -50,9 +50,9 @@ class LearnedExplainer:
         runtime: computes the pass instead of torch.
 
     Attributes:
-        verdict: whether it follows its reference on held-out texts, or whether predictions rest on what it marks, in a
-            sentence; empty where nothing is known.
-        caution: the sentence that its explanations carry where neither was shown; else empty.
+        verdict: whether it follows its reference on held-out texts, whether predictions rest on what it marks, or
+            whether students learn from it, in a sentence; empty where nothing is known.
+        caution: the sentence that its explanations carry where none of these was shown; else empty.
         reads_all: whether every call reads all weights of the model, to see that it was trained for it. False looks at
             it where predictions are given, and reads it when it looks different or after a while.
     """
@@ -323,6 +323,7 @@ class LearnedExplainer:
                 "disagreement": None if about.disagreement is None else dict(about.disagreement),
                 "agreement": None if about.agreement is None else dict(about.agreement),
                 "masks": None if about.masks is None else dict(about.masks),
+                "teaching": None if about.teaching is None else dict(about.teaching),
             },
             "learned": self.shape.summary(),
         }

@@ -126,8 +126,9 @@ class _Training:
         self.kept = copy.deepcopy(shape).to(self.device).eval() if self.config.average else shape
         shared = task.samples.shared
         modules = {name: copy.deepcopy(cast("nn.Module", shared[name])) for name in task.samples.trained}
-        self.beside = nn.ModuleDict(modules).to(self.device)
-        self.shared: dict[str, object] = {**shared, **modules}
+        carried = {name: copy.deepcopy(cast("nn.Module", shared[name])) for name in task.samples.carried}
+        self.beside, self.carried = nn.ModuleDict(modules).to(self.device), nn.ModuleDict(carried)
+        self.shared: dict[str, object] = {**shared, **modules, **carried}
         trained = [*shape.parameters(), *self.beside.parameters()]
         self.model, self.optimizer = self.accelerator.prepare(shape, _optimizer(trained, task.config))
         self.place = Place()
@@ -149,20 +150,33 @@ class _Training:
     def _epoch(self) -> None:
         place = self.place
         samples = self.task.samples.of_epoch(place.epoch)
-        steps = shuffled(self.shape, samples, self.config, self.seed, place.epoch)
+        steps = self._steps(samples)
+        first, last = _part(len(steps), self.config.checks, place.part)
         self.started = time.perf_counter() - place.seconds
         self.model.train()
-        with working(self._title(), len(samples)):
+        with working(self._title(), sum(map(len, steps))):
             advance(sum(map(len, steps[: place.step])))
-            for rows in steps[place.step :]:
+            for rows in steps[place.step : last]:
                 self._step(samples, rows, (place.epoch + place.step / len(steps)) / self.config.epochs)
                 place.step += 1
                 self._average(place.epoch * len(steps) + place.step)
                 advance(len(rows))
                 every = self.config.checkpoint_every
-                if every and place.step % every == 0 and place.step < len(steps):
+                if every and place.step % every == 0 and place.step < last:
                     self._save()
-        place.loss = self._together(place.loss) / len(samples)
+        place.loss = self._together(place.loss) / sum(map(len, steps[first:last]))
+        place.part = 0 if last == len(steps) else place.part + 1
+
+    def _steps(self, samples: Sequence[Sample]) -> Sequence[Ints]:
+        """Rows of every step of the epoch."""
+        own = self.task.samples.batches
+        if own is None:
+            return shuffled(self.shape, samples, self.config, self.seed, self.place.epoch)
+        if self.accelerator.num_processes > 1:
+            raise ParameterError(
+                f"{self.task.signal.card.name} makes batches that cannot be split; train it in a single process"
+            )
+        return own(self.place.epoch)
 
     def _step(self, samples: Sequence[Sample], rows: Ints, progress: float) -> None:
         """One update from the mean loss over the rows, of which each process takes its share."""
@@ -223,7 +237,7 @@ class _Training:
         )
 
     def _judge(self) -> None:
-        """Close the epoch: validate, keep the weights if they are the best so far, and decide whether to go on."""
+        """Close an epoch or a part of it: validate, keep the weights if they are the best so far, and go on or not."""
         place = self.place
         self.model.eval()
         with torch.no_grad():
@@ -238,9 +252,11 @@ class _Training:
             if not all(bool(weight.isfinite().all()) for weight in self.best.values()):
                 self._refuse("its last one", sound=True)
         place.best = best + 1
-        place.epoch, place.step, place.loss, place.seconds = place.epoch + 1, 0, 0.0, 0.0
+        place.loss, place.seconds = 0.0, 0.0
+        if not place.part:
+            place.epoch, place.step = place.epoch + 1, 0
         waited = len(values) - place.best
-        patient = self.config.patience is None or waited < self.config.patience
+        patient = self.config.patience is None or waited < self.config.patience * self.config.checks
         place.finished = place.epoch == self.config.epochs or not patient
 
     def _validate(self) -> float | None:
@@ -286,6 +302,7 @@ class _Training:
         networks: dict[str, nn.Module] = {"weights": self.shape}
         networks |= {} if self.kept is self.shape else {"kept": self.kept}
         networks |= {"beside": self.beside} if len(self.beside) else {}
+        networks |= {"carried": self.carried} if len(self.carried) else {}
         path = Path(folder) / f"run-{self.number}.safetensors"
         return Checkpoint(path, self.task.marks, networks, self.optimizer, self.accelerator)
 
@@ -301,6 +318,12 @@ def _optimizer(trained: Sequence[nn.Parameter], config: FitConfig) -> torch.opti
     if config.optimizer == "sgd":
         return torch.optim.SGD(weights, lr=config.learning_rate, weight_decay=config.weight_decay)
     return torch.optim.AdamW(weights, lr=config.learning_rate, weight_decay=config.weight_decay)
+
+
+def _part(steps: int, checks: int, part: int) -> tuple[int, int]:
+    """First step of a part of an epoch, and the first one behind it; no part is empty."""
+    checks = min(checks, steps)
+    return steps * part // checks, steps * (part + 1) // checks
 
 
 def _best(values: Sequence[float | None], higher: bool) -> int:

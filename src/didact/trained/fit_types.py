@@ -38,6 +38,7 @@ class FitConfig:
         average: share of the training so far over whose weights a running mean is taken; the mean is then what epochs
             are compared by and what is kept. 0 keeps the weights as they are.
         precision: "no" for float32 throughout; "bf16" or "fp16" (on a GPU) for mixed precision.
+        checks: how often in an epoch the shape is validated; the weights of the best check are kept.
         patience: stop after so many epochs without a better value; None for never.
         higher_is_better: of the monitor that ``fit`` is given. A loss is always better when lower.
         seed: decides everything random.
@@ -57,6 +58,7 @@ class FitConfig:
     clip: float | None = 25.0
     average: float = 0.0
     precision: Precision = "no"
+    checks: int = 1
     patience: int | None = 3
     higher_is_better: bool = True
     seed: int = 0
@@ -74,7 +76,8 @@ class FitConfig:
         for name, options in chosen.items():
             if getattr(self, name) not in get_args(options):
                 raise ParameterError(f"{name} of fit must be one of {get_args(options)}, got {getattr(self, name)!r}")
-        for name in ("epochs", "batch_tokens", "batch_rows", "patience", "initialisations", "checkpoint_every"):
+        counts = ("epochs", "batch_tokens", "batch_rows", "checks", "patience", "initialisations", "checkpoint_every")
+        for name in counts:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ParameterError(f"{name} of fit must be at least 1, got {value!r}")
@@ -109,13 +112,13 @@ class FitConfig:
 
 @dataclass(frozen=True)
 class Epoch:
-    """Losses and time of one epoch.
+    """Losses and time of one epoch, or of a part of it where it is validated several times.
 
     Attributes:
-        number: counted from 1.
+        number: of the epoch, counted from 1.
         train_loss: mean per text, each with the weights of its step.
-        validation_loss: mean per text after the epoch; None without validation texts.
-        monitor: what the monitor returned after the epoch; None without one.
+        validation_loss: mean per text afterwards; None without validation texts.
+        monitor: what the monitor returned afterwards; None without one.
         seconds: wall time, validation and monitor included.
     """
 

@@ -20,6 +20,8 @@ from didact.errors import FormatError
 from didact.stats.bootstrap import FEWEST, interval
 from didact.stats.correlation import spearman
 from didact.trained.held_out_masks import HeldOutMasks
+from didact.trained.held_out_numbers import ends
+from didact.trained.held_out_teaching import HeldOutTeaching
 from didact.trained.metadata import ExplainerMetadata
 from didact.trained.signals.base import Signal
 from didact.types import Explanation, Floats
@@ -53,8 +55,7 @@ class RankCorrelation:
     left_out: int
 
     def __str__(self) -> str:
-        ends = "no interval" if math.isnan(self.low) else f"{self.low:.2f}, {self.high:.2f}"
-        return f"{self.mean:.2f} [{ends}]"
+        return f"{self.mean:.2f} [{ends(self.low, self.high)}]"
 
 
 @dataclass(frozen=True)
@@ -125,19 +126,56 @@ _VERDICTS = {
 }
 
 
+@dataclass(frozen=True)
+class HeldOutResult:
+    """What was measured on held-out texts, in words.
+
+    Attributes:
+        kind: which of the fields of ``ExplainerMetadata`` it comes from.
+        is_chance: whether the explainer was measured to be no better than chance.
+        sentence: the verdict with the numbers that it rests on.
+        caution: what whoever uses the explainer has to know; empty where it was shown to be better than chance.
+    """
+
+    kind: Literal["teaching", "masks", "agreement"]
+    is_chance: bool
+    sentence: str
+    caution: str
+
+
+def held_out_result(about: Mapping[str, object], reference: str) -> HeldOutResult | None:
+    """What the fields of an explainer's metadata hold; None where nothing was measured.
+
+    Args:
+        about: by field; ``vars`` of the metadata, or what was saved of it.
+        reference: as it is shown.
+    """
+    teaching, masks, agreement = (
+        cast("Mapping[str, object] | None", about.get(name)) for name in ("teaching", "masks", "agreement")
+    )
+    if teaching is not None:
+        taught = HeldOutTeaching.from_dict(teaching)
+        return HeldOutResult("teaching", taught.verdict == "chance", taught.sentence, taught.caution)
+    if masks is not None:
+        marked = HeldOutMasks.from_dict(masks)
+        return HeldOutResult("masks", marked.verdict == "chance", marked.sentence, marked.caution)
+    if agreement is None:
+        return None
+    agreed = HeldOutAgreement.from_dict(agreement)
+    return HeldOutResult("agreement", agreed.verdict == "chance", agreed.sentence(reference), agreed.caution(reference))
+
+
 def verdict(about: ExplainerMetadata) -> str:
     """How an explainer does on held-out texts, in a sentence; empty where nothing is known."""
-    if about.masks is not None:
-        return HeldOutMasks.from_dict(about.masks).sentence
-    return "" if about.agreement is None else HeldOutAgreement.from_dict(about.agreement).sentence(about.reference)
+    result = held_out_result(vars(about), about.reference)
+    return "" if result is None else result.sentence
 
 
 def caution(about: ExplainerMetadata) -> str:
     """What the explanations of an explainer have to say of it; empty where it was shown to be better than chance."""
-    if about.masks is not None:
-        return HeldOutMasks.from_dict(about.masks).caution
-    if about.agreement is not None:
-        return HeldOutAgreement.from_dict(about.agreement).caution(about.reference)
+    result = held_out_result(vars(about), about.reference)
+    if result is not None:
+        return result.caution
     mean = about.scores.get("spearman", 1.0)  # all that is known of one that was saved by an earlier version
     follows = f"This explainer does not follow its reference, {about.reference}: Spearman {mean:.2f} on held-out texts."
     return "" if mean > CHANCE else follows
@@ -145,12 +183,8 @@ def caution(about: ExplainerMetadata) -> str:
 
 def warn(about: ExplainerMetadata, who: str) -> None:
     """A Python warning where an explainer is no better than chance; too few texts to tell are no reason for one."""
-    known: str | None = None
-    if about.masks is not None:
-        known = HeldOutMasks.from_dict(about.masks).verdict
-    elif about.agreement is not None:
-        known = HeldOutAgreement.from_dict(about.agreement).verdict
-    if known in (None, "chance") and caution(about):
+    result = held_out_result(vars(about), about.reference)
+    if (result is None or result.is_chance) and caution(about):
         warnings.warn(f"{who}: {caution(about)}", FidelityWarning, stacklevel=3)
 
 

@@ -12,18 +12,17 @@ chance, and says so wherever it is used.
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Self, cast
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from didact.errors import FormatError
 from didact.protocols import Differentiable, Model
 from didact.stats.bootstrap import FEWEST, interval
+from didact.trained.held_out_numbers import HeldOutNumbers, ends
 from didact.types import Explanation, Floats, Keep
 
 SHARE = 0.2
@@ -35,7 +34,7 @@ MaskVerdict = Literal["decides", "chance", "unknown"]
 
 
 @dataclass(frozen=True)
-class HeldOutMasks:
+class HeldOutMasks(HeldOutNumbers):
     """What marked units do to predictions of held-out texts, beside random ones.
 
     Attributes:
@@ -48,6 +47,8 @@ class HeldOutMasks:
         low: lower end of its 95 % interval; NaN where there is none.
         high: upper end.
     """
+
+    title: ClassVar[str] = "a comparison of masks with random ones"
 
     n: int
     kept: float
@@ -70,12 +71,11 @@ class HeldOutMasks:
         """The verdict with the numbers that it rests on."""
         if not self.n:
             return "No held-out texts: it is not known whether predictions rest on the units that this explainer marks."
-        ends = "no interval" if math.isnan(self.low) else f"{self.low:.2f}, {self.high:.2f}"
         return (
             f"{_VERDICTS[self.verdict]}: with the top {SHARE:.0%} of its units alone {self.kept:.0%} of {self.n:,} "
             f"held-out texts keep their prediction (random units {self.kept_at_random:.0%}), and without them "
             f"{self.lost:.0%} lose it (random units {self.lost_at_random:.0%}); gain over random units {self.gain:.2f} "
-            f"[{ends}], chance 0."
+            f"[{ends(self.low, self.high)}], chance 0."
         )
 
     @property
@@ -93,21 +93,6 @@ class HeldOutMasks:
             "lost without the marked units": self.lost,
             "lost without random units": self.lost_at_random,
         }
-
-    def to_dict(self) -> dict[str, object]:
-        """Plain JSON values; None for NaN."""
-        values = dataclasses.asdict(self)
-        return {name: None if math.isnan(value) else value for name, value in values.items()}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, object]) -> Self:
-        """Inverse of ``to_dict``."""
-        try:
-            values = {item.name: data[item.name] for item in dataclasses.fields(cls)}
-            numbers = {name: math.nan if v is None else float(cast("float", v)) for name, v in values.items()}
-        except (AttributeError, KeyError, TypeError, ValueError) as problem:
-            raise FormatError(f"not a comparison of masks with random ones: {problem}") from None
-        return cls(**{**numbers, "n": int(numbers["n"])})  # type: ignore[arg-type]
 
 
 _VERDICTS = {

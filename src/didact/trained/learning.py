@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -14,9 +16,9 @@ from didact.trained.metadata import ExplainerMetadata
 from didact.trained.presets.base import TrainingInput
 from didact.trained.samples import TrainingSamples
 from didact.trained.shapes.base import SHAPES, Shape, check_shape
-from didact.trained.signals.base import REFERENCE, SIGNALS, Signal
+from didact.trained.signals.base import REFERENCE, SIGNALS, Signal, SignalTask
 from didact.trained.split import TextSplit, split_texts
-from didact.types import JsonValue
+from didact.types import Example, Explanation, JsonValue, Level
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +42,17 @@ class TrainingRecipe:
     signal_settings: Mapping[str, object]
     training: FitConfig
     seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DirectTraining(TrainingRecipe):
+    """What is trained from the model itself, without a reference, and how.
+
+    Args:
+        level: of the units; the model's first when not given.
+    """
+
+    level: Level | None = None
 
 
 def start(given: TrainingInput, recipe: TrainingRecipe) -> TextSplit:
@@ -80,6 +93,35 @@ class Trainee:
         return LearnedExplainer(fitted.shape.cpu().finished(), self.signal, about), fitted
 
 
+def direct_trainee(given: TrainingInput, recipe: DirectTraining, split: TextSplit) -> Trainee:
+    """An untrained shape, and what its signal prepared from the model and the texts."""
+    model = given.model
+    level = recipe.level or model.levels[0]
+    signal = SIGNALS.get(recipe.signal).configured(**recipe.signal_settings)
+    settings = {"seed": recipe.seed, **recipe.shape_settings}
+    shape = SHAPES.get(recipe.shape).build(model, model.units(split.train, level), signal.outputs, settings)
+    samples = signal.prepare(SignalTask(model, split.train, split.validation, level=level), shape)
+    marks = {**samples.marks, "judge": "" if given.judge is None else given.judge.name}
+    return Trainee(model, shape, signal.fitted(samples), dataclasses.replace(samples, marks=marks), {"level": level})
+
+
+def chosen_by(fitted: Fitted, measure: str = "loss") -> dict[str, float]:
+    """The value by which the epoch was chosen, by a readable name; empty where epochs were not compared."""
+    value = fitted.run.best.value
+    return {} if value is None else {f"{measure} on validation texts, by which the epoch was chosen": value}
+
+
+def timed(
+    explainer: LearnedExplainer, model: Model, texts: list[Example]
+) -> tuple[list[Explanation], dict[str, float]]:
+    """Explanations of texts and what one takes, by name with its unit; nothing where there are no texts."""
+    if not texts:
+        return [], {}
+    began = time.perf_counter()
+    explained = explainer.explain(model, texts)
+    return explained, {"milliseconds per text": round(1000 * (time.perf_counter() - began) / len(texts), 3)}
+
+
 def training_cost(split: TextSplit, fitted: Fitted, **further: JsonValue) -> dict[str, JsonValue]:
     """What a training took, by name with its unit; ``further`` facts, with underscores for blanks, before the last."""
     return {
@@ -87,7 +129,7 @@ def training_cost(split: TextSplit, fitted: Fitted, **further: JsonValue) -> dic
         "validation texts": len(split.validation),
         "held-out texts": len(split.held_out),
         **{name.replace("_", " "): value for name, value in further.items()},
-        "epochs": len(fitted.history),
+        "epochs": fitted.history[-1].number,
         "seconds to train": round(fitted.seconds, 3),
     }
 

@@ -29,7 +29,8 @@ class ExplainerMetadata:
         cost: what training took and how fast it explains, by name with its unit.
         disagreement: what ``DisagreementEstimate.to_dict`` gives; None where none was fitted.
         agreement: what ``HeldOutAgreement.to_dict`` gives; None where there is no reference, or nothing is known.
-        masks: what ``HeldOutMasks.to_dict`` gives, of an explainer that learned from no reference.
+        masks: what ``HeldOutMasks.to_dict`` gives, of an explainer that learned to mark what predictions rest on.
+        teaching: what ``HeldOutTeaching.to_dict`` gives, of an explainer that learned what students learn from.
     """
 
     model: str
@@ -47,6 +48,7 @@ class ExplainerMetadata:
     disagreement: Mapping[str, object] | None = None
     agreement: Mapping[str, object] | None = None
     masks: Mapping[str, object] | None = None
+    teaching: Mapping[str, object] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", tuple(self.labels))
@@ -91,6 +93,7 @@ class SavedOrigin(TypedDict):
     disagreement: dict[str, object] | None
     agreement: dict[str, object] | None
     masks: NotRequired[dict[str, object] | None]
+    teaching: NotRequired[dict[str, object] | None]
 
 
 class SavedDescription(TypedDict):

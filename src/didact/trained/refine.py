@@ -103,7 +103,7 @@ class RefinedExplainer(WrappedExplainer):
     @property
     def parameters(self) -> dict[str, JsonValue]:
         """The budget, the signal and the choice, and the learned explainer's parameters."""
-        signal = {f"signal.{name}": value for name, value in self.signal.parameters.items()}
+        signal = {f"signal.{name}": _plain(value) for name, value in self.signal.parameters.items()}
         own = {"signal": self.signal.card.name, **signal, "chosen_by": self.chosen_by}
         return {**super().parameters, **self.config.parameters, **own}
 
@@ -289,3 +289,8 @@ def _placed(values: Floats, known: NDArray[np.bool_]) -> Floats:
 
 def _plain(value: float) -> float:
     return float(value) if np.isfinite(value) else float("nan")
+
+
+def _plain(value: JsonValue) -> JsonValue:
+    """A setting as explanations have it: several numbers as one text."""
+    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else value

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -15,9 +16,11 @@ from didact.experiments.masking.search import JOURNAL
 from didact.experiments.masking.tuning import TrainingTrial, TuningConfig, TuningTask, tunable, tune
 from didact.models.load import load_model
 from didact.protocols import Model
+from didact.trained.explainer import LearnedExplainer
 from didact.trained.judging import Judge
 from didact.trained.presets.aml import AML
 from didact.trained.presets.base import TrainingInput
+from didact.trained.signals.mask import MaskSignal
 from didact.types import Explanation, Floats
 
 pytestmark = pytest.mark.filterwarnings("ignore::didact.trained.held_out.FidelityWarning")  # few texts and epochs
@@ -42,6 +45,16 @@ def test_a_trial_is_worth_the_mean_of_the_explanations_that_its_weights_give(mod
     assert TrainingTrial(given)(weights) == wanted
 
 
+def test_marks_are_as_large_as_those_of_the_metric(model: Model, tmp_path: Path) -> None:
+    given = task(model, judge("aopc_comp"))
+    explainer = AML.configured(epochs=1, masking="top").train(
+        TrainingInput(model=model, examples=given.train, validation=given.validation, held_out=0.0, judge=given.judge)
+    )
+    explainer.save_pretrained(tmp_path)
+    loaded = LearnedExplainer.from_pretrained(tmp_path, model=model)
+    assert cast("MaskSignal", loaded.signal).shares == pytest.approx((0.01, 0.05, 0.1, 0.2, 0.5))
+
+
 def test_a_metric_without_a_value_fails_its_trial_with_the_reason(model: Model, tmp_path: Path) -> None:
     pytest.importorskip("optuna")
     comp, seen = judge("comp"), [0]
@@ -52,11 +65,29 @@ def test_a_metric_without_a_value_fails_its_trial_with_the_reason(model: Model, 
         return np.full_like(grades, np.nan) if seen[0] == 1 else grades
 
     result = tune(task(model, Judge("sometimes", False, sometimes)), TuningConfig(trials=2, epochs=1), tmp_path)
-    assert len(result.trials) == 2
-    (failed,) = result.failed
+    assert len(result.search.trials) == 2
+    (failed,) = result.search.failed
     assert failed.number == 0
     assert failed.failure.startswith("ParameterError: sometimes is defined on none of the 3 validation texts")
     assert result.best.number == 1
+
+
+def test_the_best_trials_are_trained_in_full_once_and_the_best_of_these_is_taken(model: Model, tmp_path: Path) -> None:
+    """The judge prefers what was trained for an epoch while it searches, and the other trial in the full trainings."""
+    pytest.importorskip("optuna")
+    calls: list[float] = []
+
+    def graded(explained: Model, explanations: Sequence[Explanation]) -> Floats:
+        calls.append([0.9, 0.9, 0.1, 0.1, 0.2, 0.2, 0.8, 0.8][len(calls)])  # an epoch, and the value of the trial
+        return np.full(len(explanations), calls[-1])
+
+    given, config = task(model, Judge("turning", False, graded)), TuningConfig(trials=2, epochs=1, finalists=2)
+    result = tune(given, config, tmp_path)
+    assert [trial.value for trial in result.search.ranked] == pytest.approx([0.9, 0.1])
+    assert result.finals == {0: pytest.approx(0.2), 1: pytest.approx(0.8)}
+    assert result.best.number == 1
+    assert tune(given, config, tmp_path) == result
+    assert len(calls) == 8
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +141,7 @@ def test_a_dry_run_of_training_tells_passes_and_trains_nothing(
     train, validation = 14, 3  # of 20 texts
     assert rows["training"][3:5] == [str(train * 21 + validation * (1 + 3 * 10)), str(train * 20)]
     assert rows["search"][3:5] == [str(30 * (train * 5 + validation * (1 + 3 * 2))), str(30 * train * 4)]
+    assert rows["finalists"][3:5] == [str(3 * int(number)) for number in rows["training"][3:5]]
     assert not (tmp_path / "out" / "config.json").exists()
 
 

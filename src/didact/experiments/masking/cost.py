@@ -79,12 +79,18 @@ class TrainingTexts:
         return plan.estimate(self.model, self.pace)
 
     def search(self, tuning: TuningConfig, judge: Judge, times: int = 1) -> Estimate:
-        """Of so many searches."""
+        """Of so many searches; the finalists' trainings are not among them."""
         judged = evaluations(judge.grades, self.model, self.validation[0])
         few = self.train[: tuning.train], self.validation[: tuning.validation]
         return TrainingPlan("search", *few, tuning.epochs, tuning.trials * times, judged).estimate(
             self.model, self.pace
         )
+
+    def tuning(self, tuning: TuningConfig, epochs: int, judge: Judge, times: int = 1) -> list[Estimate]:
+        """Of so many searches, and of training the finalists of each in full."""
+        count = min(tuning.finalists, tuning.trials)
+        finals = [] if count == 1 else [replace(self.training(epochs, judge, count * times), method="finalists")]
+        return [self.search(tuning, judge, times), *finals]
 
 
 def evaluations(grade: Callable[[Model, Sequence[Explanation]], object], model: Model, units: Units) -> int:
@@ -111,7 +117,7 @@ def study_estimates(job: MaskingJob) -> list[Estimate]:
     judge = recipe.judge(recipe.optimised[0])
     made = [texts.training(epochs, judge, len(trained))]
     if recipe.search.get("trials"):
-        made.insert(0, texts.search(TuningConfig(**recipe.search), judge, len(recipe.optimised)))
+        made[:0] = texts.tuning(TuningConfig(**recipe.search), epochs, judge, len(recipe.optimised))
     tested = model.units(list(job.texts["test"]), recipe.level)
     made += [_explaining(job, one, tested, texts.pace) for one in job.explainers]
     graded = evaluations(lambda _, explained: job.metrics.grades(explained, model, model), model, tested[0])

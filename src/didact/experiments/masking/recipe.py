@@ -35,6 +35,7 @@ class TuningTable:
     epochs: Count = 2
     train: Count = 450
     validation: Count = 200
+    finalists: Count = 3
     seed: Seed = 42
 
 

@@ -97,11 +97,16 @@ class SearchResult:
     lower_is_better: bool
 
     @property
+    def ranked(self) -> list[SearchTrial]:
+        """The trials that have a value, the best first; of equal ones the earlier."""
+        sign = 1.0 if self.lower_is_better else -1.0
+        known = [trial for trial in self.trials if trial.value is not None]
+        return sorted(known, key=lambda trial: sign * (trial.value or 0.0))
+
+    @property
     def best(self) -> SearchTrial:
         """The trial with the best value, the first of equal ones."""
-        known = [trial for trial in self.trials if trial.value is not None]
-        sign = 1.0 if self.lower_is_better else -1.0
-        return min(known, key=lambda trial: sign * (trial.value or 0.0))
+        return self.ranked[0]
 
     @property
     def failed(self) -> tuple[SearchTrial, ...]:
@@ -181,13 +186,13 @@ def _tell(study: optuna.Study, number: int, value: float | None, failure: str) -
 def _evaluator(objective: Objective, together: int) -> Iterator[Evaluate]:
     """Evaluates in this process, or in several that are started once."""
     if together == 1:
-        yield lambda trials: ((trial.number, *_evaluated(objective, trial.params)) for trial in trials)
+        yield lambda trials: ((trial.number, *evaluated(objective, trial.params)) for trial in trials)
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(together, context, initializer=_use_one_thread) as pool:
 
         def evaluate(trials: Sequence[optuna.trial.FrozenTrial]) -> Iterator[tuple[int, float | None, str]]:
-            waiting = {pool.submit(_evaluated, objective, trial.params): trial.number for trial in trials}
+            waiting = {pool.submit(evaluated, objective, trial.params): trial.number for trial in trials}
             try:
                 for done in as_completed(waiting):
                     yield (waiting[done], *done.result())
@@ -205,8 +210,8 @@ def _use_one_thread() -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
 
 
-def _evaluated(objective: Objective, settings: Settings) -> tuple[float | None, str]:
-    """The value, or None and the reason."""
+def evaluated(objective: Objective, settings: Settings) -> tuple[float | None, str]:
+    """The value that settings have, or None and the reason why they have none."""
     try:
         value = float(objective(settings))
     except (DidactError, RuntimeError, ArithmeticError) as problem:

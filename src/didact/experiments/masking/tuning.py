@@ -10,7 +10,9 @@ from pathlib import Path
 
 from didact.data.sampling import sample
 from didact.errors import ParameterError
-from didact.experiments.masking.search import SearchConfig, SearchResult, search
+from didact.experiments.engine.objects import read_object, write_object
+from didact.experiments.masking.search import SearchConfig, SearchResult, SearchTrial, evaluated, search
+from didact.progress import advance, working
 from didact.protocols import Model
 from didact.provenance import content_hash
 from didact.trained.judging import Judge
@@ -18,6 +20,7 @@ from didact.trained.presets.base import PRESETS, Texts, TrainingInput
 from didact.trained.split import TextSplit, split_texts
 from didact.types import Example
 
+FINALS = "finalists.json"
 SHARE = 0.15
 """Of the texts that are taken for validation, and as many that are held out; as in ``TrainingInput``."""
 
@@ -32,6 +35,9 @@ class TuningConfig:
         epochs: of the training of each trial.
         train: texts that each trial learns from.
         validation: texts that it is judged by.
+        finalists: how many of the best trials are trained again, on all texts and for all epochs; the one that is best
+            then is taken. What is best after a few dozen steps may mark nothing at all after some hundreds. 1 takes
+            the best trial as it is.
         seed: decides the texts and what is tried.
     """
 
@@ -40,6 +46,7 @@ class TuningConfig:
     epochs: int = 2
     train: int = 450
     validation: int = 200
+    finalists: int = 3
     seed: int = 42
 
     def __post_init__(self) -> None:
@@ -119,21 +126,58 @@ def tunable(preset: str) -> tuple[str, ...]:
     return names
 
 
-def tune(task: TuningTask, config: TuningConfig, folder: Path) -> SearchResult:
+@dataclass(frozen=True)
+class Tuned:
+    """What a search chose.
+
+    Attributes:
+        search: all trials.
+        finals: number of a trial -> its value when trained in full, None where it has none; empty where the best trial
+            was taken as it is.
+        best: the trial whose settings are taken, with its last value.
+    """
+
+    search: SearchResult
+    finals: Mapping[int, float | None]
+    best: SearchTrial
+
+
+def tune(task: TuningTask, config: TuningConfig, folder: Path) -> Tuned:
     """Search the weights of the preset's loss; what an earlier call in the same folder tried is not tried again."""
     names = [name for name in tunable(task.preset) if name not in task.settings]
     if not names:
         raise ParameterError(f"all weights of {task.preset} are given, so that there is nothing to search")
     objective = TrainingTrial(_smaller(task, config))
-    space = dict.fromkeys(names, (0.0, 1.0))
     searched = SearchConfig(
-        space=space,
+        space=dict.fromkeys(names, (0.0, 1.0)),
         lower_is_better=task.judge.lower_is_better,
         trials=config.trials,
         together=config.workers,
         seed=config.seed,
     )
-    return search(objective, searched, folder, objective.key)
+    result = search(objective, searched, folder, objective.key)
+    finalists = result.ranked[: config.finalists]
+    if len(finalists) == 1:
+        return Tuned(result, {}, finalists[0])
+    finals = _finals(TrainingTrial(task), finalists, folder / FINALS)
+    again = [dataclasses.replace(trial, value=finals[trial.number]) for trial in finalists]
+    ranked = SearchResult(tuple(again), result.lower_is_better).ranked or finalists
+    return Tuned(result, finals, ranked[0])
+
+
+def _finals(trained: TrainingTrial, finalists: Sequence[SearchTrial], path: Path) -> dict[int, float | None]:
+    """Values of trials that are trained in full; those that an earlier call computed are read."""
+    known = read_object(path, "") if path.is_file() else {}
+    values: dict[int, float | None] = {}
+    with working("training the best trials in full", len(finalists)):
+        for trial in finalists:
+            key = content_hash([trained.key, dict(trial.settings)])
+            if key not in known:
+                known[key] = evaluated(trained, trial.settings)[0]
+                write_object(path, known)
+            values[trial.number] = known[key]
+            advance(1)
+    return values
 
 
 def _smaller(task: TuningTask, config: TuningConfig) -> TuningTask:

@@ -28,7 +28,7 @@ PERCENT = ("accuracy", "f1", "exact")
 
 
 @dataclass(frozen=True)
-class CurvePoint:
+class NoiseLevel:
     """A point of a curve: where it stands, the mean and its 95 % interval."""
 
     at: float
@@ -51,7 +51,7 @@ class NoiseCurve:
 
     setting: Setting
     explainer: str
-    levels: tuple[CurvePoint, ...]
+    levels: tuple[NoiseLevel, ...]
     pearson: float
     pearson_of_means: float
 
@@ -166,7 +166,7 @@ class SimulabilityFindings:
             for row in matrix
             if np.isfinite(row).all()
         ]
-        levels = tuple(CurvePoint(x, e.mean, e.low, e.high) for x, e in zip(places, ends, strict=True))
+        levels = tuple(NoiseLevel(x, e.mean, e.low, e.high) for x, e in zip(places, ends, strict=True))
         means = [(level.at, level.mean) for level in levels if math.isfinite(level.mean)]
         return NoiseCurve(setting, explainer, levels, _pearson(points), _pearson(means))
 
@@ -268,12 +268,12 @@ def setting_label(setting: Setting) -> str:
     return f"{setting.student}, {setting.channel}, {setting.size:,} training texts"
 
 
-def find(folder: Path | str) -> SimulabilityFindings:
-    """Read a finished run."""
+def find(folder: Path | str, kind: str = KIND) -> SimulabilityFindings:
+    """Read a finished run of this kind."""
     place = Path(folder)
     missing = f"{place} is no run of didact simulate: manifest.json or extras.json is missing"
     manifest, extras = (read_object(place / name, missing) for name in ("manifest.json", "extras.json"))
-    if manifest.get("kind") != KIND:
+    if manifest.get("kind") != kind:
         raise FormatError(f"{place} is a run of another kind; didact report shows it")
     if not (place / "records.parquet").is_file():
         if (place / "students.parquet").is_file():

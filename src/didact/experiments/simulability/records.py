@@ -4,11 +4,13 @@ A student's test score is a ``Record``: ``explainer`` is the method whose explan
 explanations), ``null`` the name of the control where they explain nothing, ``seed`` its subset of training examples,
 ``student``, ``channel`` and ``size`` the setting, ``example`` the test example. Where numbers are imitated, ``part``
 "answer" has the student's number and, without a student, "truth" the teacher's. A student that does not count has NaN
-and the reason as its ``failure``.
+and the reason as its ``failure``. Where there are learning curves, the rows of a student during its training have the
+``part`` "epoch 3 step 48", and those of its numbers "answer epoch 3 step 48".
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,7 +20,7 @@ import pyarrow as pa
 from didact.errors import InputError
 from didact.experiments.engine.toml import Options
 from didact.provenance import content_hash
-from didact.simulation.simulability import NONE, Failure, Setting, Simulation
+from didact.simulation.simulability import NONE, Failure, LearningCurves, Setting, Simulation
 from didact.store import columns
 from didact.store import records as record_store
 from didact.types import Floats
@@ -28,6 +30,10 @@ TEACHER = "teacher"
 
 ANSWER = "answer"
 TRUTH = "truth"
+_POINT = re.compile(rf"({ANSWER} )?epoch (\d+) step (\d+)")
+
+_Time = tuple[int, int]
+"""Epoch and step of a point of a learning curve."""
 
 
 def to_records(simulation: Simulation, manifest: Options, names: Sequence[str]) -> pa.Table:
@@ -68,6 +74,7 @@ def from_records(table: pa.Table) -> Simulation:
         students[0].metric,
         _matrices(students, answers) if truth is not None else {},
         truth,
+        _read_curves(students, rows),
     )
 
 
@@ -91,6 +98,20 @@ def _blocks(simulation: Simulation, manifest: Options) -> Iterator[tuple[Floats,
                 yield (scores if why is None else np.full_like(scores, np.nan)), own
                 if simulation.answers and why is None:
                     yield simulation.answers[setting][method][subset], own | {"part": ANSWER}
+                if setting in simulation.curves.scores and why is None:
+                    yield from _curve_blocks(simulation.curves, setting, method, own)
+
+
+def _curve_blocks(
+    curves: LearningCurves, setting: Setting, method: str, about: Mapping[str, str | int]
+) -> Iterator[tuple[Floats, dict[str, str | int]]]:
+    """The points of a student's learning curve."""
+    subset = int(about["seed"])
+    for at, (epoch, step) in enumerate(zip(curves.epochs[setting], curves.steps[setting], strict=True)):
+        part = f"epoch {epoch} step {step}"
+        yield curves.scores[setting][method][subset, at], {**about, "part": part}
+        if curves.answers:
+            yield curves.answers[setting][method][subset, at], {**about, "part": f"{ANSWER} {part}"}
 
 
 def _about(simulation: Simulation, manifest: Options, setting: Setting, method: str) -> dict[str, str | int]:
@@ -166,7 +187,7 @@ def _first_channels(rows: Sequence[_StudentRow]) -> dict[Setting, Setting]:
     first: dict[Setting, Setting] = {}
     for row in rows:
         if row.setting.channel:
-            first.setdefault(Setting(row.setting.student, "", row.setting.size), row.setting)
+            first.setdefault(_without_channel(row.setting), row.setting)
     return first
 
 
@@ -182,7 +203,7 @@ def _matrices(
     matrices: dict[Setting, dict[str, Floats]] = {}
     items = len(students[0].values)
     for setting in dict.fromkeys(row.setting for row in students if row.setting.channel):
-        without = Setting(setting.student, "", setting.size)
+        without = _without_channel(setting)
         own = [row for row in students if row.setting in (setting, without)]
         subsets = max(row.subset for row in own) + 1
         methods = dict.fromkeys([NONE, *(row.method for row in own)])
@@ -191,3 +212,30 @@ def _matrices(
             if row.setting in (setting, without):
                 matrices[setting][row.method][row.subset] = row.values
     return matrices
+
+
+def _read_curves(students: Sequence[_StudentRow], rows: Sequence[_StudentRow]) -> LearningCurves:
+    """Learning curves from the rows that have an epoch as their part."""
+    parts: dict[tuple[Setting, str], dict[_Time, list[_StudentRow]]] = {}
+    for row in rows:
+        named = _POINT.fullmatch(row.part)
+        if named is not None:
+            times = parts.setdefault((_without_channel(row.setting), named[1] or ""), {})
+            times.setdefault((int(named[2]), int(named[3])), []).append(row)
+    epochs: dict[Setting, tuple[int, ...]] = {}
+    steps: dict[Setting, tuple[int, ...]] = {}
+    scores: dict[Setting, dict[str, Floats]] = {}
+    answers: dict[Setting, dict[str, Floats]] = {}
+    for setting in dict.fromkeys(row.setting for row in students if row.setting.channel):
+        own = [row for row in students if row.setting in (setting, _without_channel(setting))]
+        for part, tables in (("", scores), (f"{ANSWER} ", answers)):
+            times = parts.get((_without_channel(setting), part), {})
+            if times:
+                epochs[setting], steps[setting] = map(tuple, zip(*sorted(times), strict=True))
+                points = [_matrices(own, times[time])[setting] for time in sorted(times)]
+                tables[setting] = {method: np.stack([one[method] for one in points], 1) for method in points[0]}
+    return LearningCurves(epochs, steps, scores, answers)
+
+
+def _without_channel(setting: Setting) -> Setting:
+    return Setting(setting.student, "", setting.size)

@@ -13,10 +13,9 @@ from torch import Tensor, nn
 from didact.errors import ParameterError
 from didact.ops.lstm import LstmWeights, bidirectional_lstm, reversed_texts
 from didact.settings import at_least
-from didact.students.base import Batch, Cohort, LabelledExample, Student, StudentOutcome, StudentRun, TaskSetup
+from didact.students.base import Batch, Cohort, LabelledExample, TaskSetup
 from didact.students.batches import cohort_data
-from didact.students.cohort_training import train_students
-from didact.students.matching import check_setup
+from didact.students.network import NetworkStudent, NetworkTraining
 from didact.students.optimization import Schedule
 from didact.students.stacked import StackedEmbedding, StackedLinear
 from didact.students.tokenized import WordNumbers, worded
@@ -30,7 +29,7 @@ On a CPU, torch's LSTM for one student is about twice as fast per student as our
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recurrent(Student):
+class Recurrent(NetworkStudent):
     """A student that reads words of the pool's vocabulary with a bidirectional LSTM.
 
     The defaults are the first of the four configurations that Pruthi et al. sampled from their grid (batches of 8 to
@@ -70,11 +69,8 @@ class Recurrent(Student):
         if not self.learning_rate > 0:
             raise ParameterError(f"learning_rate of {self.card.name} must be above 0, got {self.learning_rate!r}")
 
-    def train_and_predict(
-        self, pool: Sequence[LabelledExample], runs: Sequence[StudentRun], test: Sequence[Example], setup: TaskSetup
-    ) -> list[StudentOutcome]:
-        """One outcome per run, each as if it were the only one."""
-        check_setup(self, setup)
+    def training(self, pool: Sequence[LabelledExample], test: Sequence[Example], setup: TaskSetup) -> NetworkTraining:
+        """Networks that know the words of the pool."""
         texts = [labelled.example for labelled in pool]
         known = WordNumbers.of(texts, min_count=self.min_count, largest=self.vocabulary)
         data = cohort_data(pool, worded(texts, known, self.max_length), worded(test, known, self.max_length), setup)
@@ -87,8 +83,8 @@ class Recurrent(Student):
             precision=self.precision,
         )
         together = setup.together or TOGETHER[setup.device.partition(":")[0]]
-        return train_students(
-            lambda seeds: self.cohort(seeds, len(known), setup), data, runs, setup, schedule, together
+        return NetworkTraining(
+            lambda seeds: self.cohort(seeds, len(known), setup), data, schedule, lambda runs: min(runs, together)
         )
 
     @abstractmethod

@@ -12,6 +12,7 @@ from didact.types import Level
 
 if TYPE_CHECKING:
     from didact.trained.explainer import LearnedExplainer
+    from didact.trained.judging import Judge
 
 
 @register(
@@ -45,7 +46,8 @@ class AML(ExplainerPreset):
         sparse: weight of marking few words.
         destroy: weight of losing the prediction when the marked words are taken away.
         penalty: of marked words: "bce", or "l1".
-        masking: how a word that is not shown is replaced: "soft", "hard", "learned", "replace" or "omit".
+        masking: how a word that is not shown is replaced: "soft", "hard", "top", "learned", "replace" or "omit".
+        shares: of the words that masking="top" marks; when not given, those of the metric, or a fifth without one.
         backbone: the encoder: a directory or Hub id, or "explained" for a copy of the explained model's own.
         dropout: share of numbers set to 0 in training.
         merge: how scores of several of the encoder's tokens become that of one unit: "max" or "mean".
@@ -60,7 +62,8 @@ class AML(ExplainerPreset):
     sparse: float = 1.0
     destroy: float = 1.0
     penalty: Literal["bce", "l1"] = "bce"
-    masking: Literal["soft", "hard", "learned", "replace", "omit"] = "soft"
+    masking: Literal["soft", "hard", "top", "learned", "replace", "omit"] = "soft"
+    shares: tuple[float, ...] = ()
     backbone: str = "explained"
     dropout: float = 0.1
     merge: Literal["max", "mean"] = "max"
@@ -73,21 +76,33 @@ class AML(ExplainerPreset):
     def train(self, given: TrainingInput) -> LearnedExplainer:
         """Train, and compare the marked words of held-out texts with random ones."""
         from didact.trained.fit_types import FitConfig
-        from didact.trained.masking import MaskTraining, learn_masks
+        from didact.trained.learning import DirectTraining
+        from didact.trained.masking import learn_masks
 
-        # As published: AdamW, batches of 20, a linear schedule without warm-up, and all epochs.
-        published = {"batch_rows": 20, "batch_tokens": 20 * 512, "warmup": 0.0, "patience": None, "clip": None}
+        # As published: AdamW, batches of 20, a linear schedule without warm-up, all epochs, three checks in each.
+        published = {
+            "checks": 3,
+            "batch_rows": 20,
+            "batch_tokens": 20 * 512,
+            "warmup": 0.0,
+            "patience": None,
+            "clip": None,
+        }
         own = {"epochs": self.epochs, "learning_rate": self.learning_rate, "seed": self.seed}
-        recipe = MaskTraining(
+        recipe = DirectTraining(
             method=self.card.name,
             shape=self.card.shape,
             shape_settings={name: getattr(self, name) for name in ("backbone", "dropout", "merge")},
             signal=self.card.signals[0],
-            signal_settings={
-                name: getattr(self, name) for name in ("preserve", "sparse", "destroy", "penalty", "masking")
-            },
+            signal_settings=self._signal(given.judge),
             training=FitConfig.configured(**published | own | dict(self.fit)),
             level=self.level,
             seed=self.seed,
         )
         return learn_masks(given, recipe)
+
+    def _signal(self, judge: Judge | None) -> dict[str, object]:
+        """Settings of the signal; marks are as large as those of the metric, where they have a size."""
+        names = ("preserve", "sparse", "destroy", "penalty", "masking")
+        shares = self.shares or (() if judge is None else judge.shares)
+        return {name: getattr(self, name) for name in names} | ({"shares": shares} if shares else {})

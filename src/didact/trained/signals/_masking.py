@@ -14,7 +14,7 @@ from didact.protocols import Absent, Differentiable
 from didact.trained.samples import TrainingBatch
 from didact.types import Units
 
-Masking = Literal["soft", "hard", "learned", "replace", "omit"]
+Masking = Literal["soft", "hard", "top", "learned", "replace", "omit"]
 
 HALF = 0.5
 """Weight from which on a unit counts as shown, where it is shown whole or not at all."""
@@ -50,13 +50,25 @@ def shared(masking: Masking, model: Differentiable, units: Sequence[Units]) -> d
     return {}
 
 
-def masked_outputs(masking: Masking, logits: Sequence[Tensor], batch: TrainingBatch) -> tuple[Tensor, Tensor]:
-    """The model's outputs with units shown by their weights a = sigmoid(logit), and by 1 - a: (rows, labels) each."""
+def masked_outputs(
+    masking: Masking, logits: Sequence[Tensor], batch: TrainingBatch, shares_shown: Sequence[float] = ()
+) -> tuple[Tensor, Tensor]:
+    """The model's outputs with units shown by their weights a = sigmoid(logit), and by 1 - a: (rows, labels) each.
+
+    Args:
+        masking: how.
+        logits: of each text's units.
+        batch: what else the loss sees.
+        shares_shown: for "top", shares of the units that are marked; one is drawn for each text.
+    """
     model = cast("Differentiable", batch.shared["model"])
     units = [cast("Units", extra["units"]) for extra in batch.extra]
     shares = [own.sigmoid() for own in logits]
     if masking == "hard":
         shares = [_straight_through(own, _drawn(own, batch.generator)) for own in shares]
+    if masking == "top":
+        marked = [_highest(own.detach(), shares_shown, batch.generator) for own in logits]
+        shares = [_straight_through(own, hard) for own, hard in zip(shares, marked, strict=True)]
     masks = [torch.stack([own, 1 - own]) for own in shares]
     made = torch.stack(model.soft_outputs(units, masks, _absent(masking, model, units, batch)))  # (rows, 2, labels)
     if masking == "omit":
@@ -76,6 +88,22 @@ def _drawn(shares: Tensor, generator: torch.Generator | None) -> Tensor:
     """1 with the probability of each share, else 0; without a generator 1 from a half on."""
     limits = HALF if generator is None else torch.rand(shares.shape, generator=generator).to(shares.device)
     return (shares.detach() >= limits).to(shares.dtype)
+
+
+def _highest(logits: Tensor, shares: Sequence[float], generator: torch.Generator | None) -> Tensor:
+    """1 for the units with the largest logits, a share of all that is drawn, rounded down but at least one; else 0.
+
+    In training the logits are disturbed by logistic noise, so that units near the border are tried on both sides; in
+    validation it is the share in the middle of the list, without noise.
+    """
+    if generator is None:
+        share = sorted(shares)[len(shares) // 2]
+    else:
+        share = shares[int(torch.randint(len(shares), (), generator=generator))]
+        uniform = torch.rand(logits.shape, generator=generator).clamp(1e-6, 1 - 1e-6)
+        logits = logits + uniform.logit().to(logits)
+    count = max(1, int(share * len(logits) + 1e-9))
+    return torch.zeros_like(logits).scatter_(0, logits.topk(count).indices, 1.0)
 
 
 def _absent(masking: Masking, model: Differentiable, units: Sequence[Units], batch: TrainingBatch) -> Absent:

@@ -59,9 +59,12 @@ class MaskSignal(Signal):
         penalty: "bce", or "l1".
         masking: how a unit with weight a is shown. "soft": its embeddings are mixed with those of the mask token,
             a x + (1 - a) m. "hard": it is x with probability a and else m (in validation x from a = 0.5 on), with the
-            gradient of "soft". "learned": m is learned too, from the mask token's on. "replace": m is
-            drawn from the embeddings of the training texts, anew for every position and step. "omit": units below
-            0.5 are taken out, with the gradient of "soft".
+            gradient of "soft". "top": exactly a share of the units is marked, those with the largest logits, as
+            metrics at fixed shares do it; with the gradient of "soft". "learned": m is learned too, from the mask
+            token's on. "replace": m is drawn from the embeddings of the training texts, anew for every position and
+            step. "omit": units below 0.5 are taken out, with the gradient of "soft".
+        shares: of the units that "top" marks, rounded down but at least one unit; of several, one is drawn for each
+            text and step.
         spread: of a regressor's numbers, as a unit for differences; their standard deviation over the training texts
             when not given.
     """
@@ -71,6 +74,7 @@ class MaskSignal(Signal):
     destroy: float = 1.0
     penalty: Penalty = "bce"
     masking: Masking = "soft"
+    shares: tuple[float, ...] = (0.2,)
     spread: float | None = None
 
     def __post_init__(self) -> None:
@@ -82,6 +86,11 @@ class MaskSignal(Signal):
                 )
         if not self.preserve and not self.destroy:
             raise ParameterError("preserve and destroy of mask are both 0, so nothing says which units to mark")
+        object.__setattr__(self, "shares", tuple(self.shares))
+        if not self.shares or not all(0 < share < 1 for share in self.shares):
+            raise ParameterError(
+                f"shares of {self.card.name} must be above 0 and below 1, at least one; got {self.shares}"
+            )
         if self.spread is not None and not self.spread > 0:
             raise ParameterError(f"spread of mask must be above 0, or None, got {self.spread!r}")
 
@@ -120,7 +129,7 @@ class MaskSignal(Signal):
         """L of each text: (rows,)."""
         logits = outputs[..., 0]  # (rows, units)
         each = [row[present] for row, present in zip(logits, batch.present, strict=True)]
-        kept, left = masked_outputs(self.masking, each, batch)  # F(x') and F(x''): (rows, labels) each
+        kept, left = masked_outputs(self.masking, each, batch, self.shares)  # F(x') and F(x''): (rows, labels) each
         predictions = [cast("Prediction", extra["prediction"]) for extra in batch.extra]
         if predictions[0].probabilities:
             preserved, destroyed = _of_classes(kept, left, batch.extra, predictions)
