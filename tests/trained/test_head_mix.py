@@ -17,7 +17,7 @@ from didact.trained.explainer import LearnedExplainer
 from didact.trained.metadata import ExplainerMetadata
 from didact.trained.shapes.base import Shape, check_shape
 from didact.trained.shapes.head_gate import HeadGate
-from didact.trained.shapes.head_mix import HeadMixShape, HeadMixConfig
+from didact.trained.shapes.head_mix import HeadMixConfig, HeadMixShape
 from didact.trained.signals.regression import Regression
 from didact.types import Example
 

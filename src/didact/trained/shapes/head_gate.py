@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from didact.errors import FormatError
 from didact.protocols import HEADS, HIDDEN, Heads, Model
 from didact.trained.shapes.base import Item, Shape, ShapeBatch, ShapeCard, register
-from didact.trained.shapes.head_mix import HeadMixShape, HeadMixConfig
+from didact.trained.shapes.head_mix import HeadMixConfig, HeadMixShape
 from didact.trained.shapes.probe import Probe, ProbeConfig
 from didact.types import Prediction, Units
 
