@@ -28,6 +28,7 @@ EXAMPLES = """examples:
   didact train l2e
   didact train l2e --help
   didact train aml --metric comprehensiveness --trials 30 --out runs/aml
+  didact train smat --student model=./my-encoder --out runs/smat
 """
 RESUME = "A run that was killed goes on where it stopped when the same command is given again."
 
@@ -126,8 +127,12 @@ def _add_setting(group: argparse._ArgumentGroup, setting: PresetSetting) -> None
         metavar = {int: "N", float: "X", str: "NAME"}[kind]
         group.add_argument(option, type=kind, metavar=metavar, help=text + shown)
     elif get_origin(kind) is tuple and get_args(kind)[0] is int:
-        shown = " ".join(map(str, cast("tuple[int, ...]", setting.default)))
-        group.add_argument(option, type=int, nargs="+", metavar="N", help=f"{text} (default: {shown})")
+        shown = (
+            ""
+            if setting.default is None
+            else f" (default: {' '.join(map(str, cast('Sequence[int]', setting.default)))})"
+        )
+        group.add_argument(option, type=int, nargs="+", metavar="N", help=text + shown)
     elif get_origin(kind) is Mapping:
         group.add_argument(option, metavar="NAME=VALUE", action="append", help=f"{text}; may be repeated")
     else:
@@ -305,5 +310,7 @@ def _show(explainer: LearnedExplainer) -> None:
     printing.show("", title, "", table, "")
     if explainer.disagreement is not None:
         printing.line(f"{SCOPE}\n")
+    if explainer.shape.summary():
+        printing.line(f"{explainer.shape.summary().replace('```', '').strip()}\n")
     if explainer.verdict:
         printing.line(f"{explainer.caution or explainer.verdict}\n")
