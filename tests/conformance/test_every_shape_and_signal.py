@@ -34,6 +34,19 @@ QUICK: Mapping[str, Mapping[str, object]] = {
 }
 """Settings that make a shape small, or able to learn from random heads, some of which it must count negatively."""
 
+QUICK_SIGNALS: Mapping[str, Mapping[str, object]] = {
+    "scaffold": {
+        "students": 2,
+        "examples": 16,
+        "batch": 8,
+        "outer_batch": 8,
+        "resets": 40,
+        "inner_rate": 0.02,
+        "student": {"model": _FOLDER.name, "max_length": 16},
+    }
+}
+"""Settings that make a signal quick."""
+
 ROWS = [
     (shape, signal, case, name)
     for shape in SHAPES.names()
@@ -46,7 +59,8 @@ ROWS = [
 
 @pytest.mark.parametrize(("shape", "signal", "case", "name"), ROWS)
 def test_conforms(shape: str, signal: str, case: str, name: str) -> None:
-    check(name, SHAPES.get(shape), SIGNALS.get(signal), case, settings=QUICK.get(shape))
+    made = SHAPES.get(shape), SIGNALS.get(signal)
+    check(name, *made, case, settings=QUICK.get(shape), signal_settings=QUICK_SIGNALS.get(signal))
 
 
 def test_one_thing_is_one_file_of_its_name() -> None:

@@ -13,9 +13,10 @@ from didact.errors import CapabilityError
 from didact.students.base import CHANNELS, Batch, LabelledExample, TaskSetup
 from didact.students.kinds.transformer import Transformer
 from didact.testing.tiny import tiny_model
+from didact.trained.scaffolding.group import GroupTexts
 from didact.trained.scaffolding.lives import Lives
 from didact.trained.scaffolding.meta_gradients import MetaGradient
-from didact.trained.scaffolding.population import Population, PopulationConfig, PopulationTexts
+from didact.trained.scaffolding.population import Population, PopulationConfig
 from didact.types import AnswerKind
 
 EXAMPLES = generate(40, seed=3)
@@ -51,10 +52,10 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-def texts(kind: AnswerKind = "class") -> PopulationTexts:
+def texts(kind: AnswerKind = "class") -> GroupTexts:
     answers = [len(item.text) / 10 if kind == "number" else int(item.label == "positive") for item in EXAMPLES]
     labelled = [LabelledExample(item, answer) for item, answer in zip(EXAMPLES, answers, strict=True)]
-    return PopulationTexts(labelled[:24], labelled[24:32], labelled[32:])
+    return GroupTexts(labelled[:24], labelled[24:32], labelled[32:])
 
 
 def population(folder: str, case: Case, meta: str = "linear", **changes: object) -> Population:

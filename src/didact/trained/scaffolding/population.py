@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from didact.errors import CapabilityError, InputError, ParameterError
-from didact.students.base import Batch, Ints, LabelledExample, LossChannel, TaskSetup
+from didact.students.base import Batch, Ints, LossChannel, TaskSetup
 from didact.students.batches import TextTensors
 from didact.students.losses import task_loss
 from didact.students.matching import check_setup
@@ -19,6 +19,7 @@ from didact.students.network import NetworkStudent
 from didact.students.optimization import decayed_names
 from didact.students.tokenized import TokenizedTexts
 from didact.students.trainer import CohortTrainer, Parameters, autocast
+from didact.trained.scaffolding.group import GroupTexts
 from didact.trained.scaffolding.inner import FIRST, SECOND, InnerOptimizer
 from didact.trained.scaffolding.lives import Lives
 from didact.trained.scaffolding.meta_gradients import Differentiation, MetaGradient, TakenStep
@@ -48,26 +49,6 @@ class PopulationConfig:
     balanced: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class PopulationTexts:
-    """Texts of a population with the teacher's answers, in three parts that have nothing in common.
-
-    Attributes:
-        pool: students learn from these.
-        outer: the loss on these is what hints are to make small.
-        validation: the loss on these compares explainers; no gradient comes from them.
-    """
-
-    pool: Sequence[LabelledExample]
-    outer: Sequence[LabelledExample]
-    validation: Sequence[LabelledExample] = ()
-
-    @property
-    def all(self) -> list[LabelledExample]:
-        """One after another."""
-        return [*self.pool, *self.outer, *self.validation]
-
-
 class Population(nn.Module):
     """Students in training. All that changes in a step is in its state, so that a stored one goes on exactly.
 
@@ -84,9 +65,7 @@ class Population(nn.Module):
 
     done: Tensor
 
-    def __init__(
-        self, student: NetworkStudent, texts: PopulationTexts, setup: TaskSetup, config: PopulationConfig
-    ) -> None:
+    def __init__(self, student: NetworkStudent, texts: GroupTexts, setup: TaskSetup, config: PopulationConfig) -> None:
         super().__init__()
         check_setup(student, setup)
         self.config, self.lives, self.setup = config, config.lives, setup
@@ -103,9 +82,9 @@ class Population(nn.Module):
         self.register_buffer("done", torch.zeros((), dtype=torch.int64))
 
     @property
-    def lengths(self) -> Ints:
-        """Tokens of the pool's texts."""
-        return self._training.data.pool.lengths[: self._starts[0]]
+    def layout(self) -> tuple[int, int, int]:
+        """Students, steps of a window, and texts per step."""
+        return self.size, self.lives.window, self.lives.batch
 
     @property
     def tokens(self) -> TokenizedTexts:
@@ -114,7 +93,8 @@ class Population(nn.Module):
 
     def windows(self, epoch: int) -> list[Ints]:
         """Places of the texts in every window of an epoch, students first: (students * window * batch,) each."""
-        return [window.reshape(-1) for window in self.lives.places(self.lengths, epoch)]
+        lengths = self.tokens.lengths[: self._starts[0]]
+        return [window.reshape(-1) for window in self.lives.places(lengths, epoch)]
 
     def step(self, places: Ints, hints: Tensor) -> TakenStep:
         """One step of all students.
@@ -289,4 +269,5 @@ def _scaled(answers: Ints | Floats, setup: TaskSetup) -> Ints | NDArray[np.float
     if setup.kind != "number":
         return answers.astype(np.int64)
     spread = float(answers.std())
-    return ((answers - answers.mean()) / (spread if spread > 0 else 1.0)).astype(np.float32)
+    scaled: NDArray[np.float32] = ((answers - answers.mean()) / (spread if spread > 0 else 1.0)).astype(np.float32)
+    return scaled
