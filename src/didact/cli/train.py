@@ -28,6 +28,7 @@ EXAMPLES = """examples:
   didact train l2e
   didact train l2e --help
   didact train aml --metric comprehensiveness --trials 30 --out runs/aml
+  didact train smat --student model=./my-encoder --out runs/smat
 """
 RESUME = "A run that was killed goes on where it stopped when the same command is given again."
 
@@ -128,7 +129,7 @@ def _add_setting(group: argparse._ArgumentGroup, setting: PresetSetting) -> None
         shown = "" if setting.default is None else f" (default: {setting.default})"
         group.add_argument(option, type=cast("type", kind), metavar=METAVARS[kind], help=text + shown)
     elif get_origin(kind) is tuple and (each := get_args(kind)[0]) in METAVARS:
-        given = " ".join(map(str, cast("tuple[object, ...]", setting.default)))
+        given = " ".join(map(str, cast("Sequence[object] | None", setting.default) or ()))
         shown = f" (default: {given})" if given else ""
         group.add_argument(option, type=each, nargs="+", metavar=METAVARS[each], help=text + shown)
     elif get_origin(kind) is Mapping:
@@ -308,5 +309,7 @@ def _show(explainer: LearnedExplainer) -> None:
     printing.show("", title, "", table, "")
     if explainer.disagreement is not None:
         printing.line(f"{SCOPE}\n")
+    if explainer.shape.summary():
+        printing.line(f"{explainer.shape.summary().replace('```', '').strip()}\n")
     if explainer.verdict:
         printing.line(f"{explainer.caution or explainer.verdict}\n")

@@ -13,7 +13,7 @@ from didact.students.network import NetworkStudent
 from didact.trained.scaffolding.closed_form import ClosedFormConfig, ClosedFormStudents
 from didact.trained.scaffolding.group import GroupTexts, StudentGroup
 from didact.trained.scaffolding.lives import Ages, Lives
-from didact.trained.scaffolding.meta_gradients import MetaGradient
+from didact.trained.scaffolding.meta_gradients import Difference, MetaGradient
 from didact.trained.scaffolding.population import Population, PopulationConfig
 from didact.types import AnswerKind
 
@@ -48,6 +48,7 @@ class GroupSettings:
         outer: share of the training texts that the outer loss has for itself.
         balanced: scale the gradient of each student to the same length, so that all ages count the same.
         radius: by which students are moved for the derivative along a direction.
+        difference: by which that is computed: "forward", or "central" for a smaller error and one more pass.
         student_kind: registered name of the students; "transformer" when not given, "ridge" in closed form.
         student: their settings, where they differ from those of SMaT, such as model="path" of a transformer.
         channel: by which explanations reach them; "head_mix" when not given, "prior" in closed form.
@@ -69,6 +70,7 @@ class GroupSettings:
     outer: float = 0.3
     balanced: bool = False
     radius: float = 0.02
+    difference: Difference = "forward"
     student_kind: str | None = None
     student: Mapping[str, object] = field(default_factory=dict)
     channel: str | None = None
@@ -106,12 +108,24 @@ def build_group(settings: GroupSettings, texts: GroupTexts, kind: AnswerKind, la
     return Population(student, texts, setup, _population(settings, texts, meta))
 
 
+def student_of(kind: str, given: Mapping[str, object], **usual: object) -> Student:
+    """A student with the settings of SMaT.
+
+    Args:
+        kind: registered name.
+        given: settings that a user gave.
+        **usual: settings that hold where they are not given, and the kind has them.
+    """
+    made = STUDENTS.get(kind)
+    names = [item.name for item in dataclasses.fields(made)]
+    own = {name: value for name, value in {**STUDENT, **usual}.items() if name in names}
+    return made.configured(**own | dict(given))
+
+
 def _student(settings: GroupSettings, usual: str) -> Student:
-    """A student with the settings of SMaT, those of the signal, and those that were given."""
-    kind = STUDENTS.get(settings.student_kind or usual)
-    names = [item.name for item in dataclasses.fields(kind)]
-    own = {**STUDENT, "learning_rate": settings.inner_rate, "batch_size": settings.batch}
-    return kind.configured(**{name: value for name, value in own.items() if name in names} | dict(settings.student))
+    """A student with the settings of the signal."""
+    kind = settings.student_kind or usual
+    return student_of(kind, settings.student, learning_rate=settings.inner_rate, batch_size=settings.batch)
 
 
 def _population(settings: GroupSettings, texts: GroupTexts, meta: MetaGradient) -> PopulationConfig:
@@ -130,6 +144,7 @@ def _population(settings: GroupSettings, texts: GroupTexts, meta: MetaGradient) 
         beta=5.0 if settings.beta is None else settings.beta,
         outer_batch=settings.outer_batch,
         radius=settings.radius,
+        difference=settings.difference,
         meta=meta,
         balanced=settings.balanced,
     )
