@@ -13,9 +13,10 @@ from didact.errors import CapabilityError
 from didact.students.base import CHANNELS, Batch, LabelledExample, TaskSetup
 from didact.students.kinds.transformer import Transformer
 from didact.testing.tiny import tiny_model
+from didact.trained.scaffolding.group import GroupTexts
 from didact.trained.scaffolding.lives import Lives
 from didact.trained.scaffolding.meta_gradients import MetaGradient
-from didact.trained.scaffolding.population import Population, PopulationConfig, PopulationTexts
+from didact.trained.scaffolding.population import Population, PopulationConfig
 from didact.types import AnswerKind
 
 EXAMPLES = generate(40, seed=3)
@@ -51,10 +52,10 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-def texts(kind: AnswerKind = "class") -> PopulationTexts:
+def texts(kind: AnswerKind = "class") -> GroupTexts:
     answers = [len(item.text) / 10 if kind == "number" else int(item.label == "positive") for item in EXAMPLES]
     labelled = [LabelledExample(item, answer) for item, answer in zip(EXAMPLES, answers, strict=True)]
-    return PopulationTexts(labelled[:24], labelled[24:32], labelled[32:])
+    return GroupTexts(labelled[:24], labelled[24:32], labelled[32:])
 
 
 def population(folder: str, case: Case, meta: str = "linear", **changes: object) -> Population:
@@ -65,6 +66,7 @@ def population(folder: str, case: Case, meta: str = "linear", **changes: object)
         beta=2.0,
         outer_batch=6,
         radius=1e-4,
+        difference="central",
         meta=MetaGradient.parsed(meta),
     )
     student = Transformer(
@@ -121,6 +123,18 @@ def test_the_linear_meta_gradient_is_the_exact_one(name: str, tiny: str) -> None
     linear, losses = gradients(tiny, CASES[name], "linear")
     exact, same = gradients(tiny, CASES[name], "exact")
     torch.testing.assert_close(losses, same)
+    assert_equal(linear, exact, 1e-6)
+
+
+def test_a_forward_difference_takes_one_pass_less(tiny: str) -> None:
+    exact, _ = gradients(tiny, CASES["clipped"], "exact")
+    made = population(tiny, CASES["clipped"], difference="forward", radius=1e-7)
+    places, hints = hints_of(made, 3)
+    taken = [made.step(places[:, number], hints[:, number]) for number in range(3)]
+    passes: list[object] = []
+    made.trainer.cohort.register_forward_pre_hook(lambda *_: passes.append(_))
+    linear, _ = made.meta_gradient(taken, outer_batch(made))
+    assert len(passes) == 2, "one for the outer loss and one for the difference"
     assert_equal(linear, exact, 1e-6)
 
 

@@ -62,3 +62,15 @@ def entmax15(z: Tensor, dim: int = -1) -> Tensor:
     spread = torch.where(kept, x - mean, 0.0).square().sum(-1, keepdim=True)
     tau = mean - ((1 - spread) / count).sqrt()
     return torch.where(kept, x - tau, 0.0).square().movedim(-1, dim)
+
+
+def unnormalised(weights: Tensor, how: Normaliser) -> Tensor:
+    """Numbers that the normaliser turns into these weights, which sum to 1 along the last axis.
+
+    Softmax has no weights of 0: they become 1e-4 times the largest.
+    """
+    if how == "entmax15":
+        return 2 * weights.sqrt()
+    if how == "softmax":
+        return weights.clamp(min=float(weights.max()) * 1e-4).log()
+    return weights

@@ -191,16 +191,23 @@ class Subset:
         An occurrence takes the largest weight of the spans that it shares a character with; a text's weights are then
         made to add up to its number of words.
         """
-        shares = self._shares(hints)
-        sums = np.bincount(self._rows, shares, minlength=len(self.places))
+        return self.word_shares(torch.from_numpy(self._shares(hints)))
+
+    def word_shares(self, shares: Tensor) -> tuple[Tensor, Tensor]:
+        """As ``hint_shares``, from the weights of all occurrences in the training texts; differentiable.
+
+        Args:
+            shares: text after text (occurrences,), none negative.
+        """
+        own = self._rows, self._occurring, self._sizes
+        rows, columns, sizes = (torch.from_numpy(values).to(shares.device) for values in own)
+        sums = shares.new_zeros(len(self.places)).index_add(0, rows, shares)
         is_hinted = sums > 0
-        with np.errstate(invalid="ignore"):  # a student with a weight that is not finite is reported as failed
-            shares = shares * (self._sizes / np.where(is_hinted, sums, 1.0))[self._rows]
-        kept = is_hinted[self._rows] & (self._occurring >= 0)
-        columns = self._occurring[kept]
-        given = np.bincount(columns, shares[kept], minlength=self.width)
-        occurrences = np.bincount(columns, minlength=self.width).astype(np.float64)
-        return torch.from_numpy(given), torch.from_numpy(occurrences)
+        shares = shares * (sizes / torch.where(is_hinted, sums, 1.0))[rows]
+        kept = is_hinted[rows] & (columns >= 0)
+        nothing = shares.new_zeros(self.width)
+        given = nothing.index_add(0, columns[kept], shares[kept])
+        return given, nothing.index_add(0, columns[kept], torch.ones_like(shares[kept]))
 
     def _features(self, bag: Bag, texts: Ints) -> SparseRows:
         firsts, words, counts = bag.counted

@@ -32,10 +32,10 @@ from didact.trained.checkpoints import tensors_hash
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.fidelity import comparable
 from didact.trained.fit import fit
-from didact.trained.fit_types import FitConfig
+from didact.trained.fit_types import FitConfig, Fitted
 from didact.trained.labels import ReferenceLabels, from_explanations
 from didact.trained.metadata import ExplainerMetadata
-from didact.trained.samples import TrainingSamples, batch_of
+from didact.trained.samples import Sample, TrainingSamples, batch_of
 from didact.trained.shapes.base import Shape, ShapeCard
 from didact.trained.signals.base import REFERENCE, Signal, SignalCard, SignalTask
 from didact.types import Example, Explanation, Floats
@@ -93,10 +93,15 @@ class Pairing:
         return self.signal.prepare(SignalTask(self.model, self.train, self.apart, self.labels), self.built)
 
     @functools.cached_property
+    def fitted(self) -> Fitted:
+        """A short training."""
+        config = FitConfig(epochs=self.epochs, learning_rate=1e-2, device="cpu", batch_rows=16)
+        return fit(self.built, self.signal, self.samples, config)
+
+    @property
     def trained(self) -> Shape:
         """The shape after a short training."""
-        config = FitConfig(epochs=self.epochs, learning_rate=1e-2, device="cpu", batch_rows=16)
-        return fit(self.built, self.signal, self.samples, config).shape
+        return self.fitted.shape
 
     def explainer(self, shape: Shape) -> LearnedExplainer:
         """The shape as an explainer."""
@@ -112,8 +117,8 @@ def offered(case: str) -> frozenset[str]:
 
 
 def fits(shape: ShapeCard, signal: SignalCard, case: str) -> bool:
-    """Whether the case offers what both need."""
-    return shape.needs | signal.needs <= offered(case)
+    """Whether the case offers what both need, and the shape gives as many numbers as the signal asks."""
+    return shape.needs | signal.needs <= offered(case) and shape.outputs in ("any", signal.outputs)
 
 
 def check(
@@ -123,16 +128,22 @@ def check(
     case: str = "black_box",
     *,
     settings: Mapping[str, object] | None = None,
+    signal_settings: Mapping[str, object] | None = None,
 ) -> None:
-    """Run one check; ``settings`` are the shape's, such as a small width that makes it quick."""
-    CHECKS[name](_pairing(shape, signal, case, json.dumps(dict(settings or {}), sort_keys=True)))
+    """Run one check; settings of shape and signal, such as a small width, make it quick."""
+    own, of_signal = (json.dumps(dict(given or {}), sort_keys=True) for given in (settings, signal_settings))
+    CHECKS[name](_pairing(shape, signal, case, own, of_signal))
 
 
 def learns(pairing: Pairing) -> None:
     """After a short training it ranks the units of new texts more like the reference than chance does.
 
-    Where the signal needs no reference, its loss on new texts has fallen.
+    Where the signal needs no reference, its loss on new texts has fallen, or that of students that learn along.
     """
+    if pairing.samples.carried:
+        values = [epoch.validation_loss for epoch in pairing.fitted.history]
+        assert min(values[1:]) < values[0], f"losses of students on new texts, by epoch: {values}"  # type: ignore[type-var, operator]
+        return
     if REFERENCE not in pairing.signal.card.needs:
         apart = TrainingSamples(pairing.samples.validation, (), pairing.samples.shared)
         with torch.no_grad():
@@ -146,7 +157,7 @@ def learns(pairing: Pairing) -> None:
 def losses_are_per_document(pairing: Pairing) -> None:
     """A finite loss per document, with a gradient for every trained parameter that the batch reaches."""
     shape = pairing.build()
-    samples = list(pairing.samples.of_epoch(0))[:6]
+    samples = _some(pairing.samples)
     losses = _losses(pairing, shape, TrainingSamples(samples, (), pairing.samples.shared))
     assert losses.shape == (len(samples),), f"losses have the shape {tuple(losses.shape)} for {len(samples)} documents"
     assert losses.isfinite().all()
@@ -287,9 +298,9 @@ def case_texts(case: str) -> tuple[list[Example], list[Explanation]]:
 
 
 @functools.cache
-def _pairing(shape: type[Shape], signal: type[Signal], case: str, settings: str) -> Pairing:
+def _pairing(shape: type[Shape], signal: type[Signal], case: str, settings: str, of_signal: str) -> Pairing:
     examples, explained = case_texts(case)
-    suited = signal.suited(signed=True)
+    suited = signal.suited(signed=True, **json.loads(of_signal))
     cut = len(examples) - _APART
     own = json.loads(settings)
     return Pairing(case_model(case), shape, suited, from_explanations(explained), examples[:cut], examples[cut:], own)
@@ -305,6 +316,12 @@ def _agreement(pairing: Pairing, shape: Shape) -> float:
 
 def _scores(pairing: Pairing, explainer: LearnedExplainer) -> list[Floats]:
     return [explanation.array for explanation in explainer.explain(pairing.model, list(pairing.apart))]
+
+
+def _some(samples: TrainingSamples) -> list[Sample]:
+    """A few samples, or those of one of the signal's own batches."""
+    first = samples.of_epoch(0)
+    return list(first)[:6] if samples.batches is None else [first[row] for row in samples.batches(0)[0]]
 
 
 def _losses(pairing: Pairing, shape: Shape, samples: TrainingSamples) -> torch.Tensor:

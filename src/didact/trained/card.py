@@ -27,6 +27,7 @@ def readme(config: SavedConfig, place: str) -> str:
         f"{text(config['level'])} of an input counts for what {text(model)} predicts. {_words(about)[0]} Made with "
         f"didact: a {text(config['shape']['name'])} trained by {text(config['signal']['name'])}.",
         _table("What it is", ("", ""), _facts(config)),
+        f"## What it learned\n\n{config['learned']}" if config.get("learned") else "",
         _verdict(about),
         _table("Scores on held-out texts", ("measure", "value"), about["scores"]),
         f"## Expected disagreement\n\n{SCOPE}" if about["disagreement"] is not None else "",

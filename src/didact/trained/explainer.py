@@ -121,8 +121,8 @@ class LearnedExplainer:
         return self.signal.signed
 
     def cost(self, units: Units) -> Cost:
-        """One forward for the prediction, and another where the shape reads the model."""
-        return Cost(forwards=2 if self.shape.card.needs else 1)
+        """One forward for the prediction, and another for each thing that the shape reads of the model."""
+        return Cost(forwards=1 + len(self.shape.card.needs))
 
     def explain(
         self,
@@ -183,7 +183,7 @@ class LearnedExplainer:
             scores = self._scores(items)
             details = self._details(items, scores, predictions)
             unread = [unread_note(self.shape, own, item) for own, item in zip(units, items, strict=True)]
-        forwards = (1 if known is None else 0) + (1 if self.shape.card.needs else 0)
+        forwards = (1 if known is None else 0) + len(self.shape.card.needs)
         cost = Cost(forwards, 0, round(meter.evaluated / len(examples)), meter.seconds / len(examples))
         parameters, now, cautions = self.parameters, versions(), (self.caution,) if self.caution else ()
         return [
@@ -314,18 +314,8 @@ class LearnedExplainer:
             "shape": {"name": self.shape.card.name, "settings": self.shape.settings},
             "signal": {"name": self.signal.card.name, "settings": dict(self.signal.parameters)},
             "weights": {"hash": self._weights, "count": sum(weight.numel() for weight in self.shape.parameters())},
-            "about": {
-                "reference": about.reference,
-                "reference_parameters": dict(about.reference_parameters),
-                "data": about.data,
-                "data_hash": about.data_hash,
-                "scores": dict(about.scores),
-                "cost": dict(about.cost),
-                "disagreement": None if about.disagreement is None else dict(about.disagreement),
-                "agreement": None if about.agreement is None else dict(about.agreement),
-                "masks": None if about.masks is None else dict(about.masks),
-                "teaching": None if about.teaching is None else dict(about.teaching),
-            },
+            "about": about.origin(),
+            "learned": self.shape.summary(),
         }
 
     @classmethod

@@ -126,8 +126,9 @@ class _Training:
         self.kept = copy.deepcopy(shape).to(self.device).eval() if self.config.average else shape
         shared = task.samples.shared
         modules = {name: copy.deepcopy(cast("nn.Module", shared[name])) for name in task.samples.trained}
-        self.beside = nn.ModuleDict(modules).to(self.device)
-        self.shared: dict[str, object] = {**shared, **modules}
+        carried = {name: copy.deepcopy(cast("nn.Module", shared[name])) for name in task.samples.carried}
+        self.beside, self.carried = nn.ModuleDict(modules).to(self.device), nn.ModuleDict(carried)
+        self.shared: dict[str, object] = {**shared, **modules, **carried}
         trained = [*shape.parameters(), *self.beside.parameters()]
         self.model, self.optimizer = self.accelerator.prepare(shape, _optimizer(trained, task.config))
         self.place = Place()
@@ -149,11 +150,11 @@ class _Training:
     def _epoch(self) -> None:
         place = self.place
         samples = self.task.samples.of_epoch(place.epoch)
-        steps = shuffled(self.shape, samples, self.config, self.seed, place.epoch)
+        steps = self._steps(samples)
         first, last = _part(len(steps), self.config.checks, place.part)
         self.started = time.perf_counter() - place.seconds
         self.model.train()
-        with working(self._title(), len(samples)):
+        with working(self._title(), sum(map(len, steps))):
             advance(sum(map(len, steps[: place.step])))
             for rows in steps[place.step : last]:
                 self._step(samples, rows, (place.epoch + place.step / len(steps)) / self.config.epochs)
@@ -165,6 +166,17 @@ class _Training:
                     self._save()
         place.loss = self._together(place.loss) / sum(map(len, steps[first:last]))
         place.part = 0 if last == len(steps) else place.part + 1
+
+    def _steps(self, samples: Sequence[Sample]) -> Sequence[Ints]:
+        """Rows of every step of the epoch."""
+        own = self.task.samples.batches
+        if own is None:
+            return shuffled(self.shape, samples, self.config, self.seed, self.place.epoch)
+        if self.accelerator.num_processes > 1:
+            raise ParameterError(
+                f"{self.task.signal.card.name} makes batches that cannot be split; train it in a single process"
+            )
+        return own(self.place.epoch)
 
     def _step(self, samples: Sequence[Sample], rows: Ints, progress: float) -> None:
         """One update from the mean loss over the rows, of which each process takes its share."""
@@ -290,6 +302,7 @@ class _Training:
         networks: dict[str, nn.Module] = {"weights": self.shape}
         networks |= {} if self.kept is self.shape else {"kept": self.kept}
         networks |= {"beside": self.beside} if len(self.beside) else {}
+        networks |= {"carried": self.carried} if len(self.carried) else {}
         path = Path(folder) / f"run-{self.number}.safetensors"
         return Checkpoint(path, self.task.marks, networks, self.optimizer, self.accelerator)
 

@@ -47,6 +47,12 @@ class TrainingSamples:
         trained: names of modules in ``shared`` that are trained along with the shape; ``fit`` trains copies of them,
             which are not kept.
         marks: what else decides the training, by what it is, as names or hashes: a checkpoint with others is refused.
+        carried: names of modules in ``shared`` that change with the training by themselves, such as students that learn
+            along: ``fit`` gives copies of them to the loss and stores their state in checkpoints, but does not optimise
+            them. They stay on their own device.
+        batches: the signal's own batches of an epoch, as rows of its samples, where which texts share a step is part of
+            the signal; the batch sizes of ``fit`` then do not count in training. It must return the same batches for
+            the same epoch.
     """
 
     train: Source
@@ -54,6 +60,8 @@ class TrainingSamples:
     shared: Mapping[str, object] = field(default_factory=dict)
     trained: tuple[str, ...] = ()
     marks: Mapping[str, str] = field(default_factory=dict)
+    carried: tuple[str, ...] = ()
+    batches: Callable[[int], Sequence[NDArray[np.int64]]] | None = None
 
     def of_epoch(self, epoch: int) -> Sequence[Sample]:
         """The training samples of an epoch, counted from 0."""

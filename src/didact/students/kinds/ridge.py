@@ -97,7 +97,7 @@ class Ridge(Student):
         """One outcome per run, each as if it were the only one."""
         check_setup(self, setup)
         source = self._features([labelled.example for labelled in pool], test, setup.device)
-        targets, prior = _targets(pool, setup), _prior(setup)
+        targets, prior = targets_of(pool, setup), prior_of(setup)
         penalties = PENALTIES if self.penalty is None else np.array([self.penalty])
         outcomes: dict[int, StudentOutcome] = {}
         for chunk in _chunks(runs, setup):
@@ -163,7 +163,7 @@ def fit(kernels: Tensor, targets: Tensor, penalties: Floats) -> RidgeFit:
     return RidgeFit(chosen, offsets, tried[best], errors)
 
 
-def _targets(pool: Sequence[LabelledExample], setup: TaskSetup) -> Tensor:
+def targets_of(pool: Sequence[LabelledExample], setup: TaskSetup) -> Tensor:
     """Numbers as they are, classes as -1 and 1 (pool, targets); of two classes the second is enough."""
     answers = np.array([labelled.answer for labelled in pool], dtype=np.float64)
     if setup.kind == "number":
@@ -176,7 +176,8 @@ def _targets(pool: Sequence[LabelledExample], setup: TaskSetup) -> Tensor:
     return torch.from_numpy(np.where(answers[:, None] == columns, 1.0, -1.0))
 
 
-def _prior(setup: TaskSetup) -> FeaturePrior | None:
+def prior_of(setup: TaskSetup) -> FeaturePrior | None:
+    """The setup's channel as a prior; None without a channel."""
     if setup.channel is None or isinstance(setup.channel, FeaturePrior):
         return setup.channel
     raise CapabilityError(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from didact.errors import CapabilityError, InputError, ParameterError
-from didact.students.base import Batch, Ints, LabelledExample, LossChannel, TaskSetup
+from didact.students.base import Batch, Ints, LossChannel, TaskSetup
 from didact.students.batches import TextTensors
 from didact.students.losses import task_loss
 from didact.students.matching import check_setup
@@ -19,9 +19,10 @@ from didact.students.network import NetworkStudent
 from didact.students.optimization import decayed_names
 from didact.students.tokenized import TokenizedTexts
 from didact.students.trainer import CohortTrainer, Parameters, autocast
+from didact.trained.scaffolding.group import GroupTexts
 from didact.trained.scaffolding.inner import FIRST, SECOND, InnerOptimizer
 from didact.trained.scaffolding.lives import Lives
-from didact.trained.scaffolding.meta_gradients import Differentiation, MetaGradient, TakenStep
+from didact.trained.scaffolding.meta_gradients import Difference, Differentiation, MetaGradient, TakenStep
 from didact.types import Floats
 
 
@@ -36,6 +37,7 @@ class PopulationConfig:
         beta: weight of the channel's loss.
         outer_batch: texts of the outer loss, drawn anew for every student and step.
         radius: by which parameters are moved for the derivative along a direction.
+        difference: "forward", or "central" for a smaller error and one more pass of the students.
         meta: which meta-gradient.
         balanced: whether the meta-gradient of each student is scaled to length 1, so that all ages count the same.
     """
@@ -44,28 +46,9 @@ class PopulationConfig:
     beta: float = 5.0
     outer_batch: int = 32
     radius: float = 0.02
+    difference: Difference = "forward"
     meta: MetaGradient = field(default_factory=MetaGradient)
     balanced: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class PopulationTexts:
-    """Texts of a population with the teacher's answers, in three parts that have nothing in common.
-
-    Attributes:
-        pool: students learn from these.
-        outer: the loss on these is what hints are to make small.
-        validation: the loss on these compares explainers; no gradient comes from them.
-    """
-
-    pool: Sequence[LabelledExample]
-    outer: Sequence[LabelledExample]
-    validation: Sequence[LabelledExample] = ()
-
-    @property
-    def all(self) -> list[LabelledExample]:
-        """One after another."""
-        return [*self.pool, *self.outer, *self.validation]
 
 
 class Population(nn.Module):
@@ -80,13 +63,12 @@ class Population(nn.Module):
     Attributes:
         device: where the students are.
         size: number of students.
+        trainer: their losses and parameters.
     """
 
     done: Tensor
 
-    def __init__(
-        self, student: NetworkStudent, texts: PopulationTexts, setup: TaskSetup, config: PopulationConfig
-    ) -> None:
+    def __init__(self, student: NetworkStudent, texts: GroupTexts, setup: TaskSetup, config: PopulationConfig) -> None:
         super().__init__()
         check_setup(student, setup)
         self.config, self.lives, self.setup = config, config.lives, setup
@@ -96,16 +78,16 @@ class Population(nn.Module):
         self._check(student)
         self._tensors = TextTensors(self._training.data.pool, setup)
         self._answers = torch.from_numpy(_scaled(self._training.data.answers, setup)).to(self.device)
-        self._trainer = self._fresh([self.lives.student_seed(number, 0) for number in range(self.size)])
-        self.objective = self._trainer.objective
-        self._optimizer = _inner_optimizer(self._trainer)
+        self.trainer = self._fresh([self.lives.student_seed(number, 0) for number in range(self.size)])
+        self.objective = self.trainer.objective
+        self._optimizer = _inner_optimizer(self.trainer)
         self.moments = _Moments(self._optimizer.start(self._trained()), self._trained())
         self.register_buffer("done", torch.zeros((), dtype=torch.int64))
 
     @property
-    def lengths(self) -> Ints:
-        """Tokens of the pool's texts."""
-        return self._training.data.pool.lengths[: self._starts[0]]
+    def layout(self) -> tuple[int, int, int]:
+        """Students, steps of a window, and texts per step."""
+        return self.size, self.lives.window, self.lives.batch
 
     @property
     def tokens(self) -> TokenizedTexts:
@@ -114,7 +96,8 @@ class Population(nn.Module):
 
     def windows(self, epoch: int) -> list[Ints]:
         """Places of the texts in every window of an epoch, students first: (students * window * batch,) each."""
-        return [window.reshape(-1) for window in self.lives.places(self.lengths, epoch)]
+        lengths = self.tokens.lengths[: self._starts[0]]
+        return [window.reshape(-1) for window in self.lives.places(lengths, epoch)]
 
     def step(self, places: Ints, hints: Tensor) -> TakenStep:
         """One step of all students.
@@ -124,7 +107,7 @@ class Population(nn.Module):
             hints: weights of positions (S, B, L or more).
         """
         batch = self.batch(places, hints)
-        grads, _ = self._differentiation.gradients(batch)
+        grads, hint_grads = self._differentiation.gradients(batch)
         before = self._trained()
         state = {name: value.detach().clone() for name, value in {**before, **self.moments.named(before)}.items()}
         ages = torch.tensor([self._age(number) for number in range(self.size)], device=self.device)
@@ -133,7 +116,7 @@ class Population(nn.Module):
             for name, value in {**before, **self.moments.named(before)}.items():
                 value.copy_(after[name])
         self.done += 1
-        return TakenStep(batch, state, grads, ages)
+        return TakenStep(batch, state, grads, hint_grads, ages)
 
     def meta_gradient(self, taken: Sequence[TakenStep], outer: Batch) -> tuple[list[Tensor], Tensor]:
         """Derivatives of the outer losses with respect to the last steps' hints, in order, and the losses (S,)."""
@@ -172,8 +155,8 @@ class Population(nn.Module):
     def validation_losses(self, numbers: Ints) -> Tensor:
         """Mean over the students of the task's loss of validation texts, given by number from 0: (texts,)."""
         batch = self.batch(np.tile(numbers + self._starts[1], (self.size, 1)))
-        with torch.no_grad(), autocast(self._trainer.schedule, self.device):
-            answers = self._trainer.cohort(batch).answers.flatten(0, 1)[:, None].to(self._dtype)  # (S * texts, 1, ...)
+        with torch.no_grad(), autocast(self.trainer.schedule, self.device):
+            answers = self.trainer.cohort(batch).answers.flatten(0, 1)[:, None].to(self._dtype)  # (S * texts, 1, ...)
         each = task_loss(answers, replace(batch, answers=batch.answers.view(-1, 1)), self.setup.kind)
         losses = each.view(self.size, -1)
         return losses[losses.isfinite().all(1)].mean(0)
@@ -191,7 +174,7 @@ class Population(nn.Module):
 
     @property
     def _differentiation(self) -> Differentiation:
-        return Differentiation(self._trainer, self._optimizer, self.config.radius)
+        return Differentiation(self.trainer, self._optimizer, self.config.radius, self.config.difference)
 
     @property
     def _dtype(self) -> torch.dtype:
@@ -289,4 +272,5 @@ def _scaled(answers: Ints | Floats, setup: TaskSetup) -> Ints | NDArray[np.float
     if setup.kind != "number":
         return answers.astype(np.int64)
     spread = float(answers.std())
-    return ((answers - answers.mean()) / (spread if spread > 0 else 1.0)).astype(np.float32)
+    scaled: NDArray[np.float32] = ((answers - answers.mean()) / (spread if spread > 0 else 1.0)).astype(np.float32)
+    return scaled

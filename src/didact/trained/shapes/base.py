@@ -38,6 +38,7 @@ class ShapeCard:
         reference: where it was published.
         needs: capabilities of the explained model that reading uses, such as its attention or hidden states; empty
             where a shape reads texts by itself and the model is run for its prediction alone.
+        outputs: numbers per unit that it can give, as signals write it; "any" where that is a setting.
     """
 
     name: str
@@ -45,6 +46,7 @@ class ShapeCard:
     summary: str
     reference: str
     needs: frozenset[str] = frozenset()
+    outputs: str = "any"
 
 
 class Shape(nn.Module, ABC):
@@ -162,6 +164,10 @@ class Shape(nn.Module, ABC):
     def finished(self) -> Shape:
         """The trained shape as it is kept and saved; without what only training needs."""
         return self
+
+    def summary(self) -> str:
+        """What it learned, in Markdown for the README of a saved explainer; empty where weights say nothing by eye."""
+        return ""
 
     def vocabulary(self) -> Sequence[str]:
         """Words it has a number for, frequent ones first, for generated texts; empty where it keeps no list."""
