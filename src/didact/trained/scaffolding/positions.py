@@ -50,7 +50,7 @@ class UnitPositions:
 
 def _touches(texts: TokenizedTexts, row: int, units: Units) -> Ints:
     """Numbers of the units that each position touches, -1 where there are fewer: (most, L)."""
-    touched = texts.touched(row, units.spans)  # (units, L)
+    touched = texts.touched(row, units.regions)  # (units, L)
     most = max(1, int(touched.sum(0).max(initial=0)))
     order = np.argsort(~touched, axis=0, kind="stable")[:most]
     return np.where(np.take_along_axis(touched, order, axis=0), order, -1)
