@@ -39,8 +39,9 @@ def train(  # noqa: PLR0913 - one call, and every argument but the first two has
     """Train an explainer that explains in one pass.
 
     Args:
-        preset: what to train, such as "l2e": a small network that learns a slow explainer's scores; or "aml": an
-            encoder that learns which words a prediction rests on.
+        preset: what to train, such as "l2e": a small network that learns a slow explainer's scores; "aml": an encoder
+            that learns which words a prediction rests on; or "smat": the mix of the model's attention heads from which
+            students learn fastest.
         data: anything ``didact.data.load.load_data`` takes: a file, "corpus", a list of texts, its own result; or
             explanations that exist already.
         model: anything ``load_model`` takes.

@@ -45,7 +45,7 @@ ROOMS = {
     "simulation": "ops stats models data attribution students",
     "scale": "models data store attribution",
     "study": "stats data store",
-    "trained": "ops stats render models data store attribution students scale",
+    "trained": "ops stats render models data store attribution students simulation scale",
     "experiments": "ops stats render models data store attribution metrics students simulation scale study trained",
     "testing": "ops stats render models data store attribution metrics students simulation scale study trained "
     "experiments",

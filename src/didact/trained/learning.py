@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from didact.errors import CapabilityError
@@ -18,7 +18,7 @@ from didact.trained.samples import TrainingSamples
 from didact.trained.shapes.base import SHAPES, Shape, check_shape
 from didact.trained.signals.base import REFERENCE, SIGNALS, Signal, SignalTask
 from didact.trained.split import TextSplit, split_texts
-from didact.types import Example, Explanation, JsonValue, Level
+from didact.types import Example, Explanation, JsonValue, Level, Units
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,13 +93,18 @@ class Trainee:
         return LearnedExplainer(fitted.shape.cpu().finished(), self.signal, about), fitted
 
 
+def direct_shape(model: Model, units: Sequence[Units], recipe: DirectTraining) -> tuple[Signal, Shape]:
+    """The signal and an untrained shape for it."""
+    signal = SIGNALS.get(recipe.signal).configured(**recipe.signal_settings)
+    settings = {"seed": recipe.seed, **recipe.shape_settings}
+    return signal, SHAPES.get(recipe.shape).build(model, units, signal.outputs, settings)
+
+
 def direct_trainee(given: TrainingInput, recipe: DirectTraining, split: TextSplit) -> Trainee:
     """An untrained shape, and what its signal prepared from the model and the texts."""
     model = given.model
     level = recipe.level or model.levels[0]
-    signal = SIGNALS.get(recipe.signal).configured(**recipe.signal_settings)
-    settings = {"seed": recipe.seed, **recipe.shape_settings}
-    shape = SHAPES.get(recipe.shape).build(model, model.units(split.train, level), signal.outputs, settings)
+    signal, shape = direct_shape(model, model.units(split.train, level), recipe)
     samples = signal.prepare(SignalTask(model, split.train, split.validation, level=level), shape)
     marks = {**samples.marks, "judge": "" if given.judge is None else given.judge.name}
     return Trainee(model, shape, signal.fitted(samples), dataclasses.replace(samples, marks=marks), {"level": level})
@@ -122,15 +127,23 @@ def timed(
     return explained, {"milliseconds per text": round(1000 * (time.perf_counter() - began) / len(texts), 3)}
 
 
-def training_cost(split: TextSplit, fitted: Fitted, **further: JsonValue) -> dict[str, JsonValue]:
-    """What a training took, by name with its unit; ``further`` facts, with underscores for blanks, before the last."""
+def training_cost(split: TextSplit, fitted: Fitted | None, **further: JsonValue) -> dict[str, JsonValue]:
+    """What a training took, by name with its unit; ``further`` facts, with underscores for blanks, before the last.
+
+    Args:
+        split: the texts.
+        fitted: the training; None where nothing was fitted.
+        **further: other facts.
+    """
+    taken = (
+        {} if fitted is None else {"epochs": fitted.history[-1].number, "seconds to train": round(fitted.seconds, 3)}
+    )
     return {
         "training texts": len(split.train),
         "validation texts": len(split.validation),
         "held-out texts": len(split.held_out),
         **{name.replace("_", " "): value for name, value in further.items()},
-        "epochs": fitted.history[-1].number,
-        "seconds to train": round(fitted.seconds, 3),
+        **taken,
     }
 
 

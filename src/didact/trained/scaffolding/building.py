@@ -108,12 +108,24 @@ def build_group(settings: GroupSettings, texts: GroupTexts, kind: AnswerKind, la
     return Population(student, texts, setup, _population(settings, texts, meta))
 
 
+def student_of(kind: str, given: Mapping[str, object], **usual: object) -> Student:
+    """A student with the settings of SMaT.
+
+    Args:
+        kind: registered name.
+        given: settings that a user gave.
+        **usual: settings that hold where they are not given, and the kind has them.
+    """
+    made = STUDENTS.get(kind)
+    names = [item.name for item in dataclasses.fields(made)]
+    own = {name: value for name, value in {**STUDENT, **usual}.items() if name in names}
+    return made.configured(**own | dict(given))
+
+
 def _student(settings: GroupSettings, usual: str) -> Student:
-    """A student with the settings of SMaT, those of the signal, and those that were given."""
-    kind = STUDENTS.get(settings.student_kind or usual)
-    names = [item.name for item in dataclasses.fields(kind)]
-    own = {**STUDENT, "learning_rate": settings.inner_rate, "batch_size": settings.batch}
-    return kind.configured(**{name: value for name, value in own.items() if name in names} | dict(settings.student))
+    """A student with the settings of the signal."""
+    kind = settings.student_kind or usual
+    return student_of(kind, settings.student, learning_rate=settings.inner_rate, batch_size=settings.batch)
 
 
 def _population(settings: GroupSettings, texts: GroupTexts, meta: MetaGradient) -> PopulationConfig:
