@@ -154,10 +154,17 @@ class MaskingFindings:
             lines.append(f"{best} metrics against rivals {right}" + (f" ({listed(leads)})." if leads else "."))
         if stage == "faml":
             lines.append(
-                "The maps of faml are chosen on the test text itself by the metric that is reported; rivals have that "
-                f"right only as {listed(list(self.recipe.selections))}."
+                f"The map of faml is chosen on the test text itself, out of {self._maps}, by the metric that is "
+                f"reported; rivals have that right only as {listed(list(self.recipe.selections))}."
             )
         return lines
+
+    @property
+    def _maps(self) -> str:
+        """What refinement chooses from."""
+        steps, draws = (int(self.recipe.refinement.get(name) or 0) for name in ("steps", "draws"))
+        drawn = f" and {draws} drawn around the best of these" if draws else ""
+        return f"{1 + steps} maps" + drawn if steps else "its maps"
 
     @cached_property
     def _tested(self) -> bool:
