@@ -113,7 +113,7 @@ def _options() -> argparse.ArgumentParser:
         "examples:\n"
         "  python -m benchmarks.students --device cpu --students bilstm --together 4 --steps 8\n"
         "  python -m benchmarks.students --device cuda --steps 40 --precision float32,tf32 --out runs/students.json\n"
-        "  python -m benchmarks.students --device cuda --students transformer --channels head_mix --length 256 --batch 32"
+        "  python -m benchmarks.students --device cuda --students transformer --channels head_mix --length 256"
     )
     options = argparse.ArgumentParser(
         description=__doc__, epilog=examples, formatter_class=argparse.RawDescriptionHelpFormatter
