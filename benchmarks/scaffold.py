@@ -18,6 +18,7 @@ from torch import Tensor
 
 from benchmarks.common import SHARED, machine, prepare
 from didact.data.corpus import generate
+from didact.models.encoders import embedded_path
 from didact.models.load import load_model
 from didact.protocols import Model
 from didact.trained._collated import collated
@@ -77,7 +78,7 @@ def _options() -> argparse.ArgumentParser:
     options.add_argument("--length", type=int, default=256, help="tokens of the longest texts (default 256)")
     options.add_argument("--calls", type=int, default=20, help="calls that are timed, of each kind (default 20)")
     options.add_argument("--precision", default="float32", help="float32, tf32, bfloat16, by commas (GPU only)")
-    options.add_argument("--model", help="explained model and students (default: MiniLM where it is at hand)")
+    options.add_argument("--model", help="explained model and students (default: MiniLM, or the embedded one)")
     options.add_argument("--no-exact", action="store_true", help="leave out the comparison with the exact gradient")
     options.add_argument("--threads", type=int, default=1, help="threads on the CPU (default 1)")
     options.add_argument("--out", type=Path, help="JSON file to write")
@@ -183,7 +184,7 @@ def _bench(precision: str, args: argparse.Namespace) -> Bench:
 
 def _teacher(args: argparse.Namespace) -> Model:
     place = SHARED / "weights" / "minilm-imdb"
-    return load_model(args.model or (str(place) if place.is_dir() else None), device=args.device)
+    return load_model(args.model or str(place if place.is_dir() else embedded_path()), device=args.device)
 
 
 def _texts(count: int, length: int) -> list[Example]:
