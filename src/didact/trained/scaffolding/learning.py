@@ -83,6 +83,7 @@ class _Run:
 
     def learn(self) -> LearnedExplainer:
         """Search, train, measure."""
+        direct_shape(self.model, self.units[:1], self.recipe)  # refuses wrong settings before students are trained
         result = self._searched() if self.recipe.search is not None else None
         recipe = self.recipe if result is None else _begun(self.recipe, result)
         if recipe.meta:
