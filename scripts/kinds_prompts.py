@@ -288,9 +288,10 @@ def split_words(text: str, spans: Sequence[didact.Span]) -> list[tuple[str, str]
 
 
 def estimate(values: Sequence[float]) -> dict[str, Any]:
-    """Mean with its 95 % interval."""
-    found = interval(values)
-    return {"mean": found.mean, "low": found.low, "high": found.high, "n": len(values)}
+    """Mean with its 95 % interval, None where there are too few values for one."""
+    own = interval(values)
+    ends = [end if np.isfinite(end) else None for end in (own.low, own.high)]
+    return {"mean": own.mean, "low": ends[0], "high": ends[1], "n": len(values)}
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:

@@ -115,8 +115,10 @@ def table(rows: dict[str, Any]) -> str:
     return markdown_table(["method", *GRADES.values(), "seconds per text"], cells) + "\n" + note
 
 
-def shown(value: dict[str, float]) -> str:
-    """A mean with its interval."""
+def shown(value: dict[str, Any]) -> str:
+    """A mean with its interval, or with the number of values where they are too few for one."""
+    if value["low"] is None:
+        return f"{value['mean']:.3f} ({value['n']} texts, too few for an interval)"
     return f"{value['mean']:.3f} [{value['low']:.3f}, {value['high']:.3f}]"
 
 

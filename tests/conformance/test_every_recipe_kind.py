@@ -40,6 +40,20 @@ chunk = 8
 data = { source = "corpus", limit = 20 }
 test = { source = "corpus", limit = 10, seed = 1 }
 """,
+    "scaffolding": """
+explainers = ["gradient_norm"]
+trained = [{ preset = "aml", epochs = 1 }]
+students = ["ridge"]
+sizes = [8]
+subsets = 2
+chunk = 8
+hints = [{ kind = "dense" }]
+model = { source = "default" }
+data = { source = "corpus", limit = 20 }
+test = { source = "corpus", limit = 10, seed = 1 }
+train = { limit = 4, seed = 2 }
+plausibility = [{ source = "corpus", limit = 4, seed = 3 }]
+""",
     "distillation": """
 initialisations = 1
 chunk = 4

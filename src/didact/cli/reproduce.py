@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from types import ModuleType
 
 from didact import disk
 from didact.cli import options as shared
@@ -21,13 +22,19 @@ EXAMPLES = """examples:
   didact reproduce simulability --recipe recipes/simulability/movies.toml --out runs/simulability
   didact reproduce aml --table 1
   didact reproduce aml --recipe recipes/aml/sst2.toml --out runs/aml --workers 8
+  didact reproduce smat --table 1
+  didact reproduce smat --recipe recipes/smat/quick.toml --out runs/smat
 
-l2e: tables 1, 2, 3, 4, 5, 7, 8, 9 and figures 3 to 6. simulability: tables 1 and 3 to 11. aml: tables 1 to 5. All of
-them unless one is chosen. A recipe that was stopped goes on where it was when the same command is given again.
+l2e: tables 1, 2, 3, 4, 5, 7, 8, 9 and figures 3 to 6. simulability: tables 1 and 3 to 11. aml: tables 1 to 5. smat:
+tables 1, 2, 3, 5, 6, 7 and figure 5. All of them unless one is chosen. A recipe that was stopped goes on where it was
+when the same command is given again.
 """
 
-_KINDS = {"l2e": "distillation", "simulability": "simulability", "aml": "masking"}
+_KINDS = {"l2e": "distillation", "simulability": "simulability", "aml": "masking", "smat": "scaffolding"}
 """Paper -> the kind of recipes that measure its tables."""
+
+_FIGURES = ("l2e", "smat")
+"""Papers whose figures are shown too."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "paper",
         choices=tuple(_KINDS),
         help="l2e: Situ et al. 2021, Learning to Explain; simulability: Pruthi et al. 2022, Evaluating Explanations; "
-        "aml: Barkan et al. 2024, Attributive Masking Learning",
+        "aml: Barkan et al. 2024, Attributive Masking Learning; smat: Fernandes et al. 2022, Learning to Scaffold",
     )
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument("--table", type=int, metavar="N", help="only this table")
@@ -62,8 +69,10 @@ def run(options: argparse.Namespace) -> None:
     """Print the tables, or measure."""
     if (options.recipe or options.neutral) and options.out is None:
         raise ParameterError("--recipe and --neutral write into a folder; name one with --out")
-    if options.paper != "l2e" and (options.neutral or options.figure is not None):
-        raise ParameterError(f"--neutral and --figure belong to l2e; {options.paper} has tables")
+    if options.neutral and options.paper != "l2e":
+        raise ParameterError(f"--neutral belongs to l2e; {options.paper} has tables")
+    if options.figure is not None and options.paper not in _FIGURES:
+        raise ParameterError(f"--figure belongs to {' and '.join(_FIGURES)}; {options.paper} has tables")
     if options.recipe:
         _measure(options)
     elif options.neutral:
@@ -91,22 +100,13 @@ def _measure(options: argparse.Namespace) -> None:
 
 def _printed(paper: str, folder: Path | None, *, table: int | None = None, figure: int | None = None) -> str:
     """A table, a figure, or all of them, with what was measured in a folder."""
-    if paper == "l2e":
-        from didact.experiments.papers import l2e
+    from didact.experiments.papers import aml, l2e, simulability, smat
 
-        measured = l2e.read(folder)
-        if figure is not None:
-            return l2e.figure(figure, measured)
-        return l2e.everything(measured) if table is None else l2e.table(table, measured)
-    if paper == "aml":
-        from didact.experiments.papers import aml
-
-        masked = aml.read(folder)
-        return aml.everything(masked) if table is None else aml.table(table, masked)
-    from didact.experiments.papers import simulability
-
-    runs = simulability.read(folder)
-    return simulability.everything(runs) if table is None else simulability.table(table, runs)
+    module: ModuleType = {"l2e": l2e, "simulability": simulability, "aml": aml, "smat": smat}[paper]
+    measured = module.read(folder)
+    if figure is not None:
+        return str(module.figure(figure, measured))
+    return str(module.everything(measured) if table is None else module.table(table, measured))
 
 
 def _train(encoder: str, out: Path, device: str | None) -> None:

@@ -114,6 +114,9 @@ def _add_metric(parser: argparse.ArgumentParser, card: PresetCard) -> None:
     shared.add_dry_run(parser)
 
 
+METAVARS: Mapping[object, str] = {int: "N", float: "X", str: "NAME"}
+
+
 def _add_setting(group: argparse._ArgumentGroup, setting: PresetSetting) -> None:
     """An option of the setting's type; without it the preset's default holds."""
     option, kind = f"--{setting.name.replace('_', '-')}", _kind(setting.type)
@@ -122,17 +125,13 @@ def _add_setting(group: argparse._ArgumentGroup, setting: PresetSetting) -> None
         group.add_argument(option, action=argparse.BooleanOptionalAction, default=None, help=text)
     elif get_origin(kind) is Literal:
         group.add_argument(option, choices=get_args(kind), help=f"{text} (default: {setting.default})")
-    elif kind in (int, float, str):
+    elif kind in METAVARS:
         shown = "" if setting.default is None else f" (default: {setting.default})"
-        metavar = {int: "N", float: "X", str: "NAME"}[kind]
-        group.add_argument(option, type=kind, metavar=metavar, help=text + shown)
-    elif get_origin(kind) is tuple and get_args(kind)[0] is int:
-        shown = (
-            ""
-            if setting.default is None
-            else f" (default: {' '.join(map(str, cast('Sequence[int]', setting.default)))})"
-        )
-        group.add_argument(option, type=int, nargs="+", metavar="N", help=text + shown)
+        group.add_argument(option, type=cast("type", kind), metavar=METAVARS[kind], help=text + shown)
+    elif get_origin(kind) is tuple and (each := get_args(kind)[0]) in METAVARS:
+        given = " ".join(map(str, cast("tuple[object, ...]", setting.default or ())))
+        shown = f" (default: {given})" if given else ""
+        group.add_argument(option, type=each, nargs="+", metavar=METAVARS[each], help=text + shown)
     elif get_origin(kind) is Mapping:
         group.add_argument(option, metavar="NAME=VALUE", action="append", help=f"{text}; may be repeated")
     else:

@@ -20,11 +20,13 @@ class Judge:
         name: of the measure, for the explainer's card and for details of explanations.
         lower_is_better: its direction.
         grade: model and explanations -> a value each, NaN where the measure is not defined.
+        shares: of the units that the measure takes out or keeps; empty where it does nothing of the kind.
     """
 
     name: str
     lower_is_better: bool
     grade: Callable[[Model, Sequence[Explanation]], Floats]
+    shares: tuple[float, ...] = ()
 
     def grades(self, model: Model, explanations: Sequence[Explanation]) -> Floats:
         """One value per explanation; refused where the measure returns another number of values."""

@@ -34,6 +34,12 @@ def test_a_judge_gives_the_values_of_its_metric(metric: str, model: Model, expla
     assert made.lower_is_better == (METRICS.card(name).higher_is_better is False)
 
 
+def test_a_judge_knows_the_shares_of_its_metric() -> None:
+    assert judge("comp").shares == (0.2,)
+    assert judge("aopc_suff").shares == pytest.approx((0.01, 0.05, 0.1, 0.2, 0.5))
+    assert judge("rationale_auc").shares == ()
+
+
 def test_the_five_are_those_of_the_paper(model: Model, explanations: list[Explanation]) -> None:
     """Slow truth: K = floor(n / 5) tokens deleted, left alone, or masked; the plain mean over five shares."""
     one = explanations[0]

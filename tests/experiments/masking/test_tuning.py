@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -15,9 +16,11 @@ from didact.experiments.masking.search import JOURNAL
 from didact.experiments.masking.tuning import TrainingTrial, TuningConfig, TuningTask, tunable, tune
 from didact.models.load import load_model
 from didact.protocols import Model
+from didact.trained.explainer import LearnedExplainer
 from didact.trained.judging import Judge
 from didact.trained.presets.aml import AML
 from didact.trained.presets.base import TrainingInput
+from didact.trained.signals.mask import MaskSignal
 from didact.types import Explanation, Floats
 
 pytestmark = pytest.mark.filterwarnings("ignore::didact.trained.held_out.FidelityWarning")  # few texts and epochs
@@ -40,6 +43,16 @@ def test_a_trial_is_worth_the_mean_of_the_explanations_that_its_weights_give(mod
     )
     wanted = judge("comp").mean(model, explainer.explain(model, given.validation))
     assert TrainingTrial(given)(weights) == wanted
+
+
+def test_marks_are_as_large_as_those_of_the_metric(model: Model, tmp_path: Path) -> None:
+    given = task(model, judge("aopc_comp"))
+    explainer = AML.configured(epochs=1, masking="top").train(
+        TrainingInput(model=model, examples=given.train, validation=given.validation, held_out=0.0, judge=given.judge)
+    )
+    explainer.save_pretrained(tmp_path)
+    loaded = LearnedExplainer.from_pretrained(tmp_path, model=model)
+    assert cast("MaskSignal", loaded.signal).shares == pytest.approx((0.01, 0.05, 0.1, 0.2, 0.5))
 
 
 def test_a_metric_without_a_value_fails_its_trial_with_the_reason(model: Model, tmp_path: Path) -> None:

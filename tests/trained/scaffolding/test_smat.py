@@ -129,7 +129,7 @@ def test_every_text_has_one_use(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(pool | searched | held_out) == 50
 
 
-@pytest.mark.parametrize(("title", "steps"), [("training students", 3), ("training students", 18), ("epoch 2", 8)])
+@pytest.mark.parametrize(("title", "steps"), [("students", 30), ("students", 120), ("epoch 2", 8)])
 def test_after_a_kill_the_same_call_gives_the_same_explainer(tmp_path: Path, title: str, steps: int) -> None:
     """Killed in the search, in the comparison of the result, and in the meta training."""
     settings = {**META, "layers": (1,), "search_settings": {**QUICK["search_settings"], "rounds": 1, "finalists": 1}}

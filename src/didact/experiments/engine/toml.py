@@ -21,7 +21,7 @@ from didact.registry import unknown
 from didact.settings import shown
 from didact.types import JsonValue
 
-Setting = JsonValue | list[JsonValue]
+Setting = JsonValue | list[JsonValue] | dict[str, JsonValue]
 Plain = dict[str, Any]
 """Values as TOML and JSON have them; checked where they are used."""
 

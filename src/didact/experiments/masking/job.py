@@ -11,7 +11,6 @@ OUT/parts/             explanations, grades, journals of searches and trained ex
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -23,6 +22,7 @@ import torch
 from didact import disk
 from didact.attribution.base import ATTRIBUTIONS
 from didact.errors import InputError
+from didact.experiments.engine.facts import facts_table, read_facts
 from didact.experiments.engine.naming import example_names
 from didact.experiments.engine.objects import write_object
 from didact.experiments.engine.steps import KeyedStep, RecipeJob, Round, RunOptions
@@ -48,7 +48,6 @@ from didact.trained.presets.base import PRESETS, TrainingInput
 from didact.trained.refine import RefineConfig, RefinedExplainer
 from didact.types import Example, Explanation
 
-_FACTS = b"didact.facts"
 _SCORES = pa.schema(list(compact.COLUMNS))
 
 
@@ -132,7 +131,7 @@ class MaskingJob(RecipeJob):
             "trials": len(result.search.trials),
             "failed": [[trial.number, trial.failure] for trial in result.search.failed],
         }
-        return _of_facts(facts)
+        return facts_table(facts)
 
     def train(self, metric: str, without: str) -> pa.Table:
         """An explainer for a metric; the epoch is chosen by it too."""
@@ -147,7 +146,7 @@ class MaskingJob(RecipeJob):
         )
         explainer = PRESETS.get(PRESET).configured(**settings).train(given)
         explainer.save_pretrained(self._trained_path(metric, without))
-        return _of_facts({"weights": {name: settings.get(name) for name in tunable(PRESET)}, **explainer.about.cost})
+        return facts_table({"weights": {name: settings.get(name) for name in tunable(PRESET)}, **explainer.about.cost})
 
     def explain(self, label: str, start: int) -> pa.Table:
         """Explanations of a chunk of the test texts."""
@@ -177,13 +176,13 @@ class MaskingJob(RecipeJob):
         options = dict(self.recipe.surrogate)
         texts = self.texts["train"][: options.pop("limit", 1000)]
         save_surrogate(fine_tune_masked(self.model, texts, **options), self._surrogate_path)
-        return _of_facts({})
+        return facts_table({})
 
     def teach(self) -> pa.Table:
         """Gains of closed-form students by the explanations of the test texts."""
         explained = {one.label: self.explanations(one.label) for one in self._teachers}
         gains = teaching.teach(self.model, explained, self.validation, self.recipe.simulability)
-        return _of_facts(cast("Plain", gains.to_dict()))
+        return facts_table(cast("Plain", gains.to_dict()))
 
     def speed(self) -> pa.Table:
         """Seconds and evaluations per text of one explainer of each kind."""
@@ -191,7 +190,7 @@ class MaskingJob(RecipeJob):
         first = {one.metric for one in whole if one.is_trained and one.metric == self.recipe.optimised[0]}
         timed = [one for one in whole if not one.is_trained or one.metric in first]
         explainers = {one.role if one.is_trained else one.label: self.explainer(one) for one in timed}
-        return _of_facts(measure_speed(self.model, list(self.texts["test"][: self.recipe.timed]), explainers))
+        return facts_table(measure_speed(self.model, list(self.texts["test"][: self.recipe.timed]), explainers))
 
     # What steps and tests share.
 
@@ -364,7 +363,7 @@ class MaskingJob(RecipeJob):
         return self._facts(self._searching(metric))["best"] if self._searches else {}
 
     def _facts(self, step: KeyedStep) -> Plain:
-        return cast("Plain", json.loads((self.parts.read(step.key).schema.metadata or {}).get(_FACTS, b"{}")))
+        return read_facts(self.parts.read(step.key))
 
     def _summary(self) -> Plain:
         def known(steps: Sequence[KeyedStep]) -> Plain:
@@ -381,11 +380,6 @@ class MaskingJob(RecipeJob):
             "simulability": known(self._teaching).get("teach", {}),
             "speed": known(self.closing()).get("speed", {}),
         }
-
-
-def _of_facts(facts: Plain) -> pa.Table:
-    """A part that holds facts instead of rows."""
-    return pa.table({"facts": [""]}).replace_schema_metadata({_FACTS: json.dumps(facts).encode()})
 
 
 def _hash(texts: Sequence[Example]) -> str:

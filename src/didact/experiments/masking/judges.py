@@ -53,7 +53,8 @@ def judge(metric: str, **settings: object) -> Judge:
         why = "has no direction" if card.higher_is_better is None else "measures their cost"
         raise ParameterError(f"{metric} cannot choose between explanations, as it {why}; {_CURE}")
     given = ", ".join(f"{setting}={value}" for setting, value in settings.items())
-    return Judge(f"{metric} ({given})" if given else metric, not card.higher_is_better, MetricGrade(made))
+    shares = tuple(percent / 100 for percent in getattr(made, "percents", ()) if 0 < percent < 100)
+    return Judge(f"{metric} ({given})" if given else metric, not card.higher_is_better, MetricGrade(made), shares)
 
 
 def metric_of(name: str, **settings: object) -> Metric:

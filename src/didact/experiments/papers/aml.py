@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from didact.errors import InputError, ParameterError
+from didact.errors import ParameterError
 from didact.experiments.distillation.summary import spread
-from didact.experiments.engine.objects import read_object
 from didact.experiments.masking.findings import MaskingFindings
 from didact.experiments.masking.recipe import RANDOM, trained_label
 from didact.experiments.papers.aml_published import (
@@ -20,6 +19,7 @@ from didact.experiments.papers.aml_published import (
     REFERENCE,
     RUNTIME,
 )
+from didact.experiments.papers.runs import finished_runs
 from didact.render.markup import markdown_table, markdown_text
 
 FOLDERS = ("docs/results/aml", "runs/aml")
@@ -56,18 +56,9 @@ class Measured:
 
 def read(folder: Path | str | None = None) -> Measured:
     """Runs in a folder, or in the first usual one that has some."""
-    places = [Path(folder)] if folder is not None else [Path(name) for name in FOLDERS]
-    if folder is not None and not places[0].is_dir():
-        raise InputError(f"there is no folder {folder}")
-    for place in places:
-        runs = [path.parent for path in sorted([*place.glob("manifest.json"), *place.glob("*/manifest.json")])]
-        finished = [run for run in runs if (run / "records.parquet").is_file() and _kind(run) == "masking"]
-        if finished:
-            read_runs = [MaskingFindings.read(run) for run in finished]
-            return Measured(place, {run.name: run for run in read_runs})
-    if folder is not None:
-        raise InputError(f"{folder} holds no finished run of kind masking: give the folder of one, or its parent")
-    return Measured(None)
+    place, finished = finished_runs(folder, FOLDERS, "masking")
+    runs = [MaskingFindings.read(run) for run in finished]
+    return Measured(place, {run.name: run for run in runs})
 
 
 def table(number: int, measured: Measured) -> str:
@@ -202,7 +193,3 @@ def _missing(data: str, number: int, measured: Measured) -> str:
     name = f"{data}-smollm2" if number == 2 else data
     how = f"didact reproduce aml --recipe recipes/aml/{name}.toml --out runs/aml"
     return f"{_NAMES.get(data, data)}: nothing was measured {where}; {how}."
-
-
-def _kind(run: Path) -> object:
-    return read_object(run / "manifest.json", f"{run / 'manifest.json'} is missing").get("kind")

@@ -102,14 +102,16 @@ def pareto(points: Sequence[tuple[float, float]], sign: int) -> list[bool]:
     ]
 
 
-def curves(series: Sequence[Series], caption: Caption, *, percent: bool = True) -> str:
+def curves(series: Sequence[Series], caption: Caption, *, percent: bool = True, linear: bool = False) -> str:
     """Lines with bands and a legend beside them; the first ``COLOURS`` real ones in colour.
 
-    The horizontal axis goes from 0 to 100 %, or else on a logarithmic scale as far as the points do.
+    The horizontal axis goes from 0 to 100 %, or else as far as the points do, on a logarithmic or a linear scale.
     """
-    xs = _Axis(0.0, 100.0, tuple(float(x) for x in range(0, 101, 20)), _LEFT, WIDTH - _RIGHT)
-    if not percent:
-        xs = replace(_log_axis([x for each in series for x in each.xs]), end=WIDTH - _RIGHT)
+    places = [x for each in series for x in each.xs]
+    ticks = _axis([0.0, *places]).ticks if linear else tuple(float(x) for x in range(0, 101, 20))
+    xs = _Axis(ticks[0], ticks[-1], ticks, _LEFT, WIDTH - _RIGHT)
+    if not percent and not linear:
+        xs = replace(_log_axis(places), end=WIDTH - _RIGHT)
     ys = _axis([value for each in series for value in (*each.low, *each.high)])
     order = [each for each in series if not each.control]
     colour = {each.name: number for number, each in enumerate(order[:COLOURS])}

@@ -44,14 +44,14 @@ def arrange(
     recipe = experiment.recipe
     inputs: dict[tuple[str, str], list[ControlInput]] = {}
     for explainer in explained or {HUMAN: ()}:
-        for form in recipe.hints:
+        for form in recipe.formats_of(explainer):
             inputs[explainer, form.label] = _inputs(experiment, form, explained.get(explainer), used)
     arms: list[tuple[Arm, list[Hint]]] = []
     for (explainer, format), rows in inputs.items():
         for noise in recipe.noise:
             hints = [corrupted(row.hint, noise, recipe.seed) if noise else row.hint for row in rows]
             label = explainer
-            label += f", {format}" if len(recipe.hints) > 1 and explained else ""
+            label += f", {format}" if len(recipe.formats_of(explainer)) > 1 and explained else ""
             label += f", noise {noise:g}" if len(recipe.noise) > 1 else ""
             arms.append((Arm(label, explainer, format, noise, False, _bits(hints)), hints))
         if not explained:

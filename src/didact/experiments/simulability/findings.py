@@ -268,12 +268,12 @@ def setting_label(setting: Setting) -> str:
     return f"{setting.student}, {setting.channel}, {setting.size:,} training texts"
 
 
-def find(folder: Path | str) -> SimulabilityFindings:
-    """Read a finished run."""
+def find(folder: Path | str, kind: str = KIND) -> SimulabilityFindings:
+    """Read a finished run of this kind."""
     place = Path(folder)
     missing = f"{place} is no run of didact simulate: manifest.json or extras.json is missing"
     manifest, extras = (read_object(place / name, missing) for name in ("manifest.json", "extras.json"))
-    if manifest.get("kind") != KIND:
+    if manifest.get("kind") != kind:
         raise FormatError(f"{place} is a run of another kind; didact report shows it")
     if not (place / "records.parquet").is_file():
         if (place / "students.parquet").is_file():

@@ -69,6 +69,15 @@ class SimulabilityJob(RecipeJob):
         """Of the experiment."""
         return self.recipe.name
 
+    @property
+    def explainers(self) -> Mapping[str, Explainer]:
+        """Whose explanations students are trained with, by label; empty where people explain."""
+        return self.experiment.explainers
+
+    def explainer_identity(self) -> dict[str, object]:
+        """What decides the explanations, by label."""
+        return {label: keys.identity(one) for label, one in self.explainers.items()}
+
     def identity(self) -> dict[str, object]:
         """The recipe, with what was loaded in place of where it lies."""
         experiment = self.experiment
@@ -76,7 +85,7 @@ class SimulabilityJob(RecipeJob):
             **self.recipe.identity(),
             "model": [experiment.facts.get("teacher"), self.recipe.settings_of("model")],
             "data": [self._common, self._marked],
-            "explainers": {label: keys.identity(one) for label, one in experiment.explainers.items()},
+            "explainers": self.explainer_identity(),
         }
 
     def begin(self) -> None:
@@ -88,7 +97,7 @@ class SimulabilityJob(RecipeJob):
         if self.experiment.model is not None:
             yield Round("explaining", list(self._explaining()))
             if self.experiment.metrics:
-                pairs = [(metric, name) for metric in self.experiment.metrics for name in self.experiment.explainers]
+                pairs = [(metric, name) for metric in self.experiment.metrics for name in self.explainers]
                 yield Round("grading", [self._grading(*pair) for pair in pairs])
         yield Round("teaching", list(self._teaching()))
 
@@ -97,7 +106,8 @@ class SimulabilityJob(RecipeJob):
         if self.experiment.model is not None and not all(map(self.is_done, self._explaining())):
             return
         out, arms = self.results, self.arms
-        manifest = _manifest(self.experiment, arms, self.options.command)
+        experiment = dataclasses.replace(self.experiment, explainers=self.explainers)
+        manifest = _manifest(experiment, arms, self.options.command)
         write_object(out / "manifest.json", manifest)
         write_object(out / "extras.json", self._extras())
         simulation = self._simulate(Execution(self.device, memory=self.outcomes, enough=lambda: True))
@@ -107,7 +117,7 @@ class SimulabilityJob(RecipeJob):
 
     def explain(self, label: str, start: int) -> None:
         """Explain a chunk of the texts that are taught; ``collect`` keeps the part."""
-        explainer = self.experiment.explainers[label]
+        explainer = self.explainers[label]
         some = self._distinct(explainer)[start : start + self.recipe.chunk]
         model = self._half_model if self._is_half(explainer) else self._model
         if self.device != "cpu" and self.recipe.tf32:
@@ -147,7 +157,7 @@ class SimulabilityJob(RecipeJob):
             return {}
         return {
             label: collect(self._model, self._taught, explainer, self.parts, chunk=self.recipe.chunk)
-            for label, explainer in self.experiment.explainers.items()
+            for label, explainer in self.explainers.items()
         }
 
     @property
@@ -159,6 +169,10 @@ class SimulabilityJob(RecipeJob):
     def hints(self) -> dict[str, list[Hint | None]]:
         """Per arm a hint for every text of the pool; None where the plan never draws it."""
         return self._arranged[1]
+
+    def carried(self, channel: str) -> list[str]:
+        """The arms whose hints a channel carries: all of them."""
+        return list(self.hints)
 
     @cached_property
     def material(self) -> SimulabilityData:
@@ -207,7 +221,7 @@ class SimulabilityJob(RecipeJob):
         return list(first.values())
 
     def _explaining(self) -> Iterator[KeyedStep]:
-        for label, explainer in self.experiment.explainers.items():
+        for label, explainer in self.explainers.items():
             texts = self._distinct(explainer)
             read = keys.readings(self._model, texts)
             for start in range(0, len(texts), self.recipe.chunk):
@@ -226,20 +240,28 @@ class SimulabilityJob(RecipeJob):
         channels and methods at once, and so does a group that goes on until a precision is reached: each student's
         answers are kept under a key of its own, so nothing is trained again when the groups are others.
         """
-        methods, plan = list(self.hints), self.recipe.plan()
+        plan = self.recipe.plan()
         for student, channels in matching_channels(
             self.experiment.students, self.experiment.channels, self.experiment.task
         ).items():
             for size in plan.sizes:
                 if plan.precision is not None or self.options.workers == 1:
-                    yield self._group(student, size, channels, methods, frozenset())
+                    for alike in self._alike(channels):
+                        yield self._group(student, size, alike, self.carried(alike[0]), frozenset())
                     continue
                 first: frozenset[str] = frozenset()
                 for channel in channels:
-                    for some in self._chunks(methods, plan.subsets, first=not first):
+                    for some in self._chunks(self.carried(channel), plan.subsets, first=not first):
                         step = self._group(student, size, [channel], some, first)
                         first = first or frozenset({step.name})
                         yield step
+
+    def _alike(self, channels: Sequence[str]) -> list[list[str]]:
+        """Channels in groups that carry the same arms."""
+        groups: dict[tuple[str, ...], list[str]] = {}
+        for channel in channels:
+            groups.setdefault(tuple(self.carried(channel)), []).append(channel)
+        return list(groups.values())
 
     def _chunks(self, methods: Sequence[str], subsets: int, *, first: bool) -> Iterator[list[str]]:
         """Methods in pieces of at most ``group`` students; the first piece has those without hints too."""
@@ -274,7 +296,7 @@ class SimulabilityJob(RecipeJob):
         formats = {one.label: vars(one.format) for one in self.recipe.hints}
         if self.experiment.model is None:
             return [self.recipe.seed, self._marked]
-        label = next(iter(self.experiment.explainers)) if arm.control else arm.explainer
+        label = next(iter(self.explainers)) if arm.control else arm.explainer
         return [self.recipe.seed, formats[arm.format], self._explanation_keys[label]]
 
     @cached_property

@@ -139,7 +139,7 @@ class SimulabilityRecipe(TomlRecipe):
             check_choice("task", self.task, tuple(METRICS), where)
         if self.task == "span" and self.teacher != "human":
             raise FormatError(f"{where}: questions are taught by people here; say teacher = 'human'")
-        for name in ("students", "hints", "noise", *(("explainers",) if self.teacher == "model" else ())):
+        for name in self.needed_lists():
             if not getattr(self, name):
                 raise FormatError(f"{where}: {name} is empty; name at least one")
         super().check(where)
@@ -156,6 +156,14 @@ class SimulabilityRecipe(TomlRecipe):
             self.plan()
         except ParameterError as problem:
             raise FormatError(f"{where}: {problem}") from None
+
+    def needed_lists(self) -> tuple[str, ...]:
+        """Lists that must not be empty."""
+        return ("students", "hints", "noise", *(("explainers",) if self.teacher == "model" else ()))
+
+    def formats_of(self, explainer: str) -> tuple[Format, ...]:
+        """The formats in which an explainer's explanations are shown: all of them."""
+        return self.hints
 
     def plan(self) -> Plan:
         """How many students are trained."""
@@ -212,6 +220,8 @@ def _expanded(one: Entry) -> Entry:
 
 
 def _value(value: Setting) -> Setting:
+    if isinstance(value, Mapping):
+        return {name: _value(inner) for name, inner in value.items()}
     if isinstance(value, str) and value.startswith("$"):
         filled = os.path.expandvars(value)
         if filled.startswith("$"):

@@ -12,6 +12,7 @@ from didact.types import Level
 
 if TYPE_CHECKING:
     from didact.trained.explainer import LearnedExplainer
+    from didact.trained.judging import Judge
 
 
 @register(
@@ -46,7 +47,7 @@ class AML(ExplainerPreset):
         destroy: weight of losing the prediction when the marked words are taken away.
         penalty: of marked words: "bce", or "l1".
         masking: how a word that is not shown is replaced: "soft", "hard", "top", "learned", "replace" or "omit".
-        shares: of the words that masking="top" marks.
+        shares: of the words that masking="top" marks; when not given, those of the metric, or a fifth without one.
         backbone: the encoder: a directory or Hub id, or "explained" for a copy of the explained model's own.
         dropout: share of numbers set to 0 in training.
         merge: how scores of several of the encoder's tokens become that of one unit: "max" or "mean".
@@ -62,7 +63,7 @@ class AML(ExplainerPreset):
     destroy: float = 1.0
     penalty: Literal["bce", "l1"] = "bce"
     masking: Literal["soft", "hard", "top", "learned", "replace", "omit"] = "soft"
-    shares: tuple[float, ...] = (0.2,)
+    shares: tuple[float, ...] = ()
     backbone: str = "explained"
     dropout: float = 0.1
     merge: Literal["max", "mean"] = "max"
@@ -93,11 +94,15 @@ class AML(ExplainerPreset):
             shape=self.card.shape,
             shape_settings={name: getattr(self, name) for name in ("backbone", "dropout", "merge")},
             signal=self.card.signals[0],
-            signal_settings={
-                name: getattr(self, name) for name in ("preserve", "sparse", "destroy", "penalty", "masking", "shares")
-            },
+            signal_settings=self._signal(given.judge),
             training=FitConfig.configured(**published | own | dict(self.fit)),
             level=self.level,
             seed=self.seed,
         )
         return learn_masks(given, recipe)
+
+    def _signal(self, judge: Judge | None) -> dict[str, object]:
+        """Settings of the signal; marks are as large as those of the metric, where they have a size."""
+        names = ("preserve", "sparse", "destroy", "penalty", "masking")
+        shares = self.shares or (() if judge is None else judge.shares)
+        return {name: getattr(self, name) for name in names} | ({"shares": shares} if shares else {})
