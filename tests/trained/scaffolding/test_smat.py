@@ -129,13 +129,22 @@ def test_every_text_has_one_use(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(pool | searched | held_out) == 50
 
 
+BRIEF = {**META, "layers": (1,), "search_settings": {**QUICK["search_settings"], "rounds": 1, "finalists": 1}}
+
+
+@pytest.fixture(scope="module")
+def whole() -> LearnedExplainer:
+    return made(**BRIEF)
+
+
 @pytest.mark.parametrize(("title", "steps"), [("students", 30), ("students", 120), ("epoch 2", 8)])
-def test_after_a_kill_the_same_call_gives_the_same_explainer(tmp_path: Path, title: str, steps: int) -> None:
+def test_after_a_kill_the_same_call_gives_the_same_explainer(
+    tmp_path: Path, whole: LearnedExplainer, title: str, steps: int
+) -> None:
     """Killed in the search, in the comparison of the result, and in the meta training."""
-    settings = {**META, "layers": (1,), "search_settings": {**QUICK["search_settings"], "rounds": 1, "finalists": 1}}
     with listening(Stop(title, steps)), pytest.raises(KeyboardInterrupt):
-        made(folder=tmp_path, **settings)
-    resumed, whole = made(folder=tmp_path, **settings), made(**settings)
+        made(folder=tmp_path, **BRIEF)
+    resumed = made(folder=tmp_path, **BRIEF)
     assert resumed.parameters == whole.parameters  # the hash of the weights is among them
     assert resumed.about.scores == whole.about.scores
 
