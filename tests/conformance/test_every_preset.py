@@ -21,7 +21,7 @@ QUICK: Mapping[str, Mapping[str, object]] = {
         "student_epochs": 2,
         "students": 1,
         "layers": (1,),
-        "search_settings": {"students": 1, "rounds": 1, "sets": (2,), "finalists": 1, "final_students": 1},
+        "search_settings": {"students": 1, "rounds": 1, "sets": [2], "finalists": 1, "final_students": 1},
         "fit": {"device": "cpu"},
     },
 }

@@ -29,13 +29,13 @@ QUICK: dict[str, Any] = {
     "student_kind": "bilstm_attention",
     "student": {"embedding": 8, "hidden": 8, "min_count": 1},
     "channel": "attention",
-    "student_examples": 16,
+    "examples": 16,
     "student_epochs": 3,
     "curve": 1,
     "students": 3,
     "inner_rate": 0.02,
     "batch": 8,
-    "search_settings": {"students": 1, "rounds": 2, "layers": 1, "sets": (2,), "finalists": 2, "final_students": 2},
+    "search_settings": {"students": 1, "rounds": 2, "layers": 1, "sets": [2], "finalists": 2, "final_students": 2},
     "fit": {"device": "cpu"},
 }
 META: dict[str, Any] = {

@@ -65,7 +65,7 @@ class SMaT(ExplainerPreset):
         student: settings of the students, such as model=./my-encoder for the pretrained encoder they begin as.
         channel: how explanations reach the students.
         channel_settings: of the channel.
-        student_examples: texts that each student learns from; of fewer training texts, half.
+        examples: texts that each student learns from; half of the training texts at most.
         student_epochs: how often a fresh student sees its texts.
         curve: fresh students are tested after every so many epochs.
         beta: weight of the explanations in the students' loss.
@@ -93,7 +93,7 @@ class SMaT(ExplainerPreset):
     student: Mapping[str, object] = field(default_factory=dict)
     channel: str = "head_mix"
     channel_settings: Mapping[str, object] = field(default_factory=dict)
-    student_examples: int = 500
+    examples: int = 500
     student_epochs: int = 30
     curve: int = 3
     beta: float = 5.0
@@ -111,7 +111,7 @@ class SMaT(ExplainerPreset):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "layers", None if self.layers is None else tuple(self.layers))
-        for name, least in {"student_examples": 2, "student_epochs": 1, "curve": 1, "students": 0, "batch": 1}.items():
+        for name, least in {"examples": 2, "student_epochs": 1, "curve": 1, "students": 0, "batch": 1}.items():
             if getattr(self, name) < least:
                 raise ParameterError(f"{name} of smat must be at least {least}, got {getattr(self, name)!r}")
         for name in ("beta", "inner_rate"):
@@ -156,7 +156,7 @@ class SMaT(ExplainerPreset):
 
     def _signal_settings(self, device: str) -> dict[str, object]:
         """Of the signal; without meta training it turns outputs into scores and no more."""
-        own: dict[str, object] = {"examples": self.student_examples, "seed": self.seed, "device": _device(device)}
+        own: dict[str, object] = {"examples": self.examples, "seed": self.seed, "device": _device(device)}
         if self.meta != NONE:
             own["meta"] = self.meta
         if self.meta != "closed_form":  # its students are of another kind
@@ -184,7 +184,7 @@ class SMaT(ExplainerPreset):
         return FreshStudents(
             student=student_of(self.student_kind, self.student, **usual),
             channel=WeightedChannel(channel, self.beta),
-            examples=self.student_examples,
+            examples=self.examples,
             curve=self.curve,
             device=str(choose_device(_device(device))),
         )
