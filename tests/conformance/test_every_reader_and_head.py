@@ -210,6 +210,7 @@ class Nameless(ClassesHead):
         (SometimesShifted, "embeddings_reproduce_the_plain_pass"),
         (SometimesShifted, "soft_masks_reach_both_ends"),
         (Clipped, "blending_is_a_soft_mask"),
+        (Unpadded, "heads_score_every_unit"),
         (Careless, "the_network_is_left_as_it_was"),
         (Careless, "the_network_is_left_as_it_was_after_a_failure"),
         (Anonymous, "the_fingerprint_is_that_of_the_weights"),

@@ -10,7 +10,8 @@ from torch import Tensor
 from didact.errors import CapabilityError, ParameterError
 from didact.meter import metered
 from didact.models.compose import compose
-from didact.models.head_scores import HeadWatch, watched
+from didact.models.fused_attention import HeadTap
+from didact.models.head_scores import watched
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
 from didact.models.prompting.prompts import Prompt
@@ -118,7 +119,7 @@ def test_one_counted_pass_that_leaves_the_network_as_it_was() -> None:
 def test_the_network_comes_back_after_a_failure() -> None:
     network, _ = tiny_model("bert")
     before = network.config._attn_implementation
-    with pytest.raises(RuntimeError), watched(network, HeadWatch(torch.ones(1, 3))):  # the share does not fit
+    with pytest.raises(RuntimeError), watched(network, HeadTap(torch.ones(1, 3))):  # the share does not fit
         network(input_ids=torch.ones(1, 5, dtype=torch.long))
     assert network.config._attn_implementation == before
 

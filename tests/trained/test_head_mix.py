@@ -17,12 +17,12 @@ from didact.trained.explainer import LearnedExplainer
 from didact.trained.metadata import ExplainerMetadata
 from didact.trained.shapes.base import Shape, check_shape
 from didact.trained.shapes.head_gate import HeadGate
-from didact.trained.shapes.head_mix import HeadMix, HeadMixConfig
+from didact.trained.shapes.head_mix import HeadMixConfig, HeadMixShape
 from didact.trained.signals.regression import Regression
 from didact.types import Example
 
 EXAMPLES = [Example(text) for text in (*TEXTS, "dull")]
-BOTH = pytest.mark.parametrize("kind", [HeadMix, HeadGate])
+BOTH = pytest.mark.parametrize("kind", [HeadMixShape, HeadGate])
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def model() -> NetworkModel:
     return compose(*tiny_model("bert"))
 
 
-def built(model: NetworkModel, kind: type[Shape] = HeadMix, outputs: int = 1, **settings: object) -> Shape:
+def built(model: NetworkModel, kind: type[Shape] = HeadMixShape, outputs: int = 1, **settings: object) -> Shape:
     return kind.build(model, model.units(EXAMPLES), outputs, settings)
 
 
@@ -71,7 +71,7 @@ def test_chosen_layers_temperature_and_spread(model: NetworkModel) -> None:
     last = built(model, layers=(-1,), temperature=0.5)
     torch.testing.assert_close(scores(last, model)[0], heads[4:].mean(0) / 0.5, rtol=1e-4, atol=1e-5)
     mix = built(model, start="head:0.1", spread=0.2)
-    assert isinstance(mix, HeadMix)
+    assert isinstance(mix, HeadMixShape)
     np.testing.assert_allclose(mix.weights(), [[0.025, 0.825, 0.025, 0.025], [0.025] * 4], atol=1e-6)
 
 
@@ -79,7 +79,7 @@ def test_only_phi_is_trained_and_the_temperature_where_wanted(model: NetworkMode
     names = [{n for n, w in built(model, train_temperature=t).named_parameters() if w.requires_grad} for t in (0, 1)]
     assert names == [{"phi"}, {"phi", "log_temperature"}]
     mix = built(model)
-    assert isinstance(mix, HeadMix)
+    assert isinstance(mix, HeadMixShape)
     assert mix.phi.shape == (8,)
     with torch.no_grad():
         mix.phi[:] = torch.tensor([0.0, 3, 0, 0, 0, 0, 2.8, 0])
@@ -90,8 +90,8 @@ def test_only_phi_is_trained_and_the_temperature_where_wanted(model: NetworkMode
 def test_restarts_draw_other_weights(model: NetworkModel) -> None:
     mix = built(model, start="random", seed=3)
     first, second = (mix.restarted(number) for number in (1, 2))
-    assert isinstance(first, HeadMix)
-    assert isinstance(second, HeadMix)
+    assert isinstance(first, HeadMixShape)
+    assert isinstance(second, HeadMixShape)
     assert not np.allclose(first.weights(), second.weights())
     assert first.weights().sum() == pytest.approx(1, abs=1e-6)
 

@@ -66,6 +66,7 @@ def population(folder: str, case: Case, meta: str = "linear", **changes: object)
         beta=2.0,
         outer_batch=6,
         radius=1e-4,
+        difference="central",
         meta=MetaGradient.parsed(meta),
     )
     student = Transformer(
@@ -122,6 +123,18 @@ def test_the_linear_meta_gradient_is_the_exact_one(name: str, tiny: str) -> None
     linear, losses = gradients(tiny, CASES[name], "linear")
     exact, same = gradients(tiny, CASES[name], "exact")
     torch.testing.assert_close(losses, same)
+    assert_equal(linear, exact, 1e-6)
+
+
+def test_a_forward_difference_takes_one_pass_less(tiny: str) -> None:
+    exact, _ = gradients(tiny, CASES["clipped"], "exact")
+    made = population(tiny, CASES["clipped"], difference="forward", radius=1e-7)
+    places, hints = hints_of(made, 3)
+    taken = [made.step(places[:, number], hints[:, number]) for number in range(3)]
+    passes: list[object] = []
+    made.trainer.cohort.register_forward_pre_hook(lambda *_: passes.append(_))
+    linear, _ = made.meta_gradient(taken, outer_batch(made))
+    assert len(passes) == 2, "one for the outer loss and one for the difference"
     assert_equal(linear, exact, 1e-6)
 
 

@@ -79,7 +79,7 @@ def first_batch(shape: Shape, samples: TrainingSamples) -> TrainingBatch:
 @pytest.mark.parametrize("meta", ["linear", "look_ahead:1", "unrolled:2", "closed_form"])
 def test_its_derivative_is_that_of_the_outer_loss(meta: str, folder: str, model: NetworkModel) -> None:
     """Finite differences along a direction of the outputs, through softmax, positions, students and their steps."""
-    signal = scaffold(folder, meta=meta, radius=1e-4)
+    signal = scaffold(folder, meta=meta, radius=1e-4, difference="central")
     shape, samples = prepared(signal, model)
     batch = first_batch(shape, samples)
     group = cast("StudentGroup", samples.shared["students"])

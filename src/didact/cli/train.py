@@ -129,7 +129,7 @@ def _add_setting(group: argparse._ArgumentGroup, setting: PresetSetting) -> None
         shown = "" if setting.default is None else f" (default: {setting.default})"
         group.add_argument(option, type=cast("type", kind), metavar=METAVARS[kind], help=text + shown)
     elif get_origin(kind) is tuple and (each := get_args(kind)[0]) in METAVARS:
-        given = " ".join(map(str, cast("tuple[object, ...]", setting.default or ())))
+        given = " ".join(map(str, cast("Sequence[object] | None", setting.default) or ()))
         shown = f" (default: {given})" if given else ""
         group.add_argument(option, type=each, nargs="+", metavar=METAVARS[each], help=text + shown)
     elif get_origin(kind) is Mapping:

@@ -16,7 +16,8 @@ from didact.models import precision
 from didact.models.attention import goes_through_interface
 from didact.models.batch import EncodedBatch, Inputs, Ints
 from didact.models.eval_mode import quiet
-from didact.models.head_scores import HeadWatch, watched
+from didact.models.fused_attention import HeadTap
+from didact.models.head_scores import watched
 from didact.models.heads.base import Head
 from didact.models.packed import is_packed
 from didact.models.prefix_cache import can_reuse
@@ -190,12 +191,12 @@ def _heads(trial: _Trial) -> tuple[int, int] | None:
         return None
     size = len(trial.codes[0])
     share = torch.ones(1, size, device=trial.plain.device)
-    with watched(trial.network, HeadWatch(share)) as watch:
+    with watched(trial.network, HeadTap(share)) as tap:
         agrees = trial.agrees(trial.plain, trial.inputs)
-    shapes = {tuple(scores.shape) for scores in watch.scores}
+    shapes = {tuple(scores.shape) for scores in tap.kept}
     if not agrees or len(shapes) != 1 or next(iter(shapes))[2] != size:
         return None
-    return len(watch.scores), next(iter(shapes))[1]
+    return len(tap.kept), next(iter(shapes))[1]
 
 
 def _is_local(config: object) -> bool:

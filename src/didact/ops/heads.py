@@ -47,16 +47,16 @@ def mean_query_logits(query: Tensor, key: Tensor, share: Tensor, scaling: float,
         seen: which queries see a key, (rows or 1, queries, keys), where not all see it: each key's mean is then over
             the queries that do. None for all.
     """
-    wide = torch.promote_types(query.dtype, torch.float32)
-    query, key, share = query.to(wide), key.to(wide), share.to(wide)
-    key = key.repeat_interleave(query.shape[1] // key.shape[1], 1)
-    if seen is None:
-        mean = torch.einsum("rq,rhqd->rhd", _normed(share), query)
-        return torch.einsum("rhd,rhkd->rhk", mean, key) * scaling
-    weights = _normed(share[:, None] * seen.transpose(-1, -2))  # (rows, keys, queries)
-    means = weights @ query.transpose(1, 2).flatten(2)  # (rows, keys, heads x dim): heads share the weights
-    means = means.view(*means.shape[:2], *query.shape[1::2])  # (rows, keys, heads, dim)
-    return torch.einsum("rkhd,rhkd->rhk", means, key) * scaling
+    with torch.autocast(query.device.type, enabled=False):
+        wide = torch.promote_types(query.dtype, torch.float32)
+        query, key, share = query.to(wide), key.to(wide), share.to(wide)
+        grouped = (key.shape[1], -1, key.shape[-1])  # heads of the queries that share a key head, dim
+        if seen is None:
+            mean = torch.einsum("rq,rhqd->rhd", _normed(share), query) * scaling
+            return (mean.view(len(mean), *grouped) @ key.transpose(-1, -2)).flatten(1, 2)
+        weights = _normed(share[:, None] * seen.transpose(-1, -2))  # (rows, keys, queries)
+        means = weights @ query.transpose(1, 2).flatten(2) * scaling  # (rows, keys, heads x dim): heads share weights
+        return torch.einsum("rkngd,rnkd->rngk", means.view(*means.shape[:2], *grouped), key).flatten(1, 2)
 
 
 def _normed(weights: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor
 from didact.errors import ParameterError
 from didact.models.heads.base import Head
 from didact.models.network import NetworkModel
-from didact.protocols import ATTENTIVE, DIFFERENTIABLE
+from didact.protocols import ATTENTIVE, DIFFERENTIABLE, HEADS
 from didact.testing.conformance import network_state
 from didact.types import Example, Floats, Keep, Target, Units
 
@@ -73,6 +73,8 @@ def all_uses(model: NetworkModel, examples: Sequence[Example]) -> Iterator[Calla
             yield lambda: model.keep_outputs(units, masks)
     if ATTENTIVE in model.capabilities:
         yield lambda: model.attention(units)
+    if HEADS in model.capabilities:
+        yield lambda: model.head_scores(units)
 
 
 @contextlib.contextmanager

@@ -29,7 +29,7 @@ from didact.models.network import NetworkModel
 from didact.models.outputs import resolve_target
 from didact.models.readers.base import Masked, ReaderCard
 from didact.ops.masking import present_tokens, unit_of_position
-from didact.protocols import DIFFERENTIABLE
+from didact.protocols import DIFFERENTIABLE, HEADS
 from didact.testing._models import (
     all_targets,
     all_uses,
@@ -64,6 +64,8 @@ def sample(card: ReaderCard) -> list[Example]:
 def applicable(model: NetworkModel) -> list[str]:
     """Names of the checks that are meaningful for this model."""
     skipped = set() if DIFFERENTIABLE in model.capabilities else set(WITH_EMBEDDINGS)
+    if HEADS not in model.capabilities:
+        skipped.add("heads_score_every_unit")
     if model.head.card.answers not in ("class", "number"):
         skipped |= {"targets_by_name_and_index", "wrong_targets_are_refused"}
     if model.reader.absence(model.default_absence).removes:
@@ -295,6 +297,20 @@ def blending_is_a_soft_mask(model: NetworkModel, examples: Sequence[Example]) ->
     assert_close(model, soft.detach().double().cpu().numpy(), blended)
 
 
+def heads_score_every_unit(model: NetworkModel, examples: Sequence[Example]) -> None:
+    """A finite number per head and unit, which neighbours do not change, and heads that differ."""
+    layers, heads = model.head_grid
+    for level in model.levels:
+        units = model.units(examples, level)
+        for own, seen in zip(units, model.head_scores(units), strict=True):
+            assert seen.shape == (layers * heads, len(own))
+            assert seen.isfinite().all()
+            assert len(own) < 2 or bool((seen != seen[:1]).any()), "all heads are alike"
+            assert_close(model, model.head_scores([own])[0].double().numpy(), seen.double().numpy())
+            last = model.head_scores([own], [-1])[0].double().numpy()
+            assert_close(model, last, seen[-heads:].double().numpy())
+
+
 def the_network_is_left_as_it_was(model: NetworkModel, examples: Sequence[Example]) -> None:
     """Hooks, modes, gradients and weights are as before, after all that the model offers."""
     with lived_in(model) as before:
@@ -311,7 +327,7 @@ def the_network_is_left_as_it_was_after_a_failure(model: NetworkModel, examples:
     def fail(*_: object) -> None:
         raise KeyError("planted failure")
 
-    hook = model.network.register_forward_hook(fail)
+    hook = model.network.base_model.register_forward_hook(fail)  # the part that every pass goes through
     try:
         with lived_in(model) as before:
             for use in uses:
@@ -366,6 +382,7 @@ CHECKS: dict[str, Check] = {
         soft_masks_reach_both_ends,
         soft_outputs_are_what_is_predicted,
         blending_is_a_soft_mask,
+        heads_score_every_unit,
         the_network_is_left_as_it_was,
         the_network_is_left_as_it_was_after_a_failure,
         the_fingerprint_is_that_of_the_weights,

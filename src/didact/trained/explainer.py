@@ -179,7 +179,8 @@ class LearnedExplainer:
             units = model.units(examples, self.about.level)
             predictions, targets = predicted_targets(model, examples, wanted, self.about.scale, known)
             items = self.shape.read(model, units, [target.index for target in targets], predictions)
-            details = self._details(items, scores := self._scores(items), predictions)
+            scores = self._scores(items)
+            details = self._details(items, scores, predictions)
             unread = [unread_note(self.shape, own, item) for own, item in zip(units, items, strict=True)]
         forwards = (1 if known is None else 0) + len(self.shape.card.needs)
         cost = Cost(forwards, 0, round(meter.evaluated / len(examples)), meter.seconds / len(examples))
@@ -312,18 +313,7 @@ class LearnedExplainer:
             "shape": {"name": self.shape.card.name, "settings": self.shape.settings},
             "signal": {"name": self.signal.card.name, "settings": dict(self.signal.parameters)},
             "weights": {"hash": self._weights, "count": sum(weight.numel() for weight in self.shape.parameters())},
-            "about": {
-                "reference": about.reference,
-                "reference_parameters": dict(about.reference_parameters),
-                "data": about.data,
-                "data_hash": about.data_hash,
-                "scores": dict(about.scores),
-                "cost": dict(about.cost),
-                "disagreement": None if about.disagreement is None else dict(about.disagreement),
-                "agreement": None if about.agreement is None else dict(about.agreement),
-                "masks": None if about.masks is None else dict(about.masks),
-                "teaching": None if about.teaching is None else dict(about.teaching),
-            },
+            "about": about.origin(),
             "learned": self.shape.summary(),
         }
 

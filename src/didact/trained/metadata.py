@@ -58,6 +58,21 @@ class ExplainerMetadata:
         """About an explainer of this model; ``facts`` are further fields."""
         return cls(model=model.name, fingerprint=model.fingerprint(), labels=model.labels, **facts)  # type: ignore[arg-type]
 
+    def origin(self) -> SavedOrigin:
+        """What is saved of it beside the explained model, level and scale."""
+        return {
+            "reference": self.reference,
+            "reference_parameters": dict(self.reference_parameters),
+            "data": self.data,
+            "data_hash": self.data_hash,
+            "scores": dict(self.scores),
+            "cost": dict(self.cost),
+            "disagreement": None if self.disagreement is None else dict(self.disagreement),
+            "agreement": None if self.agreement is None else dict(self.agreement),
+            "masks": None if self.masks is None else dict(self.masks),
+            "teaching": None if self.teaching is None else dict(self.teaching),
+        }
+
 
 class SavedPart(TypedDict):
     """A registered thing by its name and settings."""

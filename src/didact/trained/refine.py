@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from didact.models.planner import Ints, default_budget, is_out_of_memory, run
 from didact.protocols import Model
 from didact.trained._refine_config import RefineConfig as RefineConfig
 from didact.trained._refine_copies import RowCopies
+from didact.trained._refine_draws import around, split_draws
 from didact.trained._refine_memory import activation_bytes, rows_that_fit
 from didact.trained._refine_steps import Objective, refine_rows
 from didact.trained.explainer import LearnedExplainer
@@ -85,6 +86,11 @@ class RefinedExplainer(WrappedExplainer):
             )
         self.config = config or RefineConfig()
         self.judge = judge
+        if self.config.draws and judge is None:
+            raise ParameterError(
+                f"draws={self.config.draws} are maps that a measure chooses from, and none is given; name a metric, or "
+                "set draws to 0"
+            )
         self.signal = signal or _refining(learned.signal)
         self._same = self.signal.card.name == learned.signal.card.name
         if not self._same and self.signal.outputs != 1:
@@ -103,7 +109,7 @@ class RefinedExplainer(WrappedExplainer):
     @property
     def parameters(self) -> dict[str, JsonValue]:
         """The budget, the signal and the choice, and the learned explainer's parameters."""
-        signal = {f"signal.{name}": _plain(value) for name, value in self.signal.parameters.items()}
+        signal = {f"signal.{name}": _one_value(value) for name, value in self.signal.parameters.items()}
         own = {"signal": self.signal.card.name, **signal, "chosen_by": self.chosen_by}
         return {**super().parameters, **self.config.parameters, **own}
 
@@ -129,7 +135,7 @@ class RefinedExplainer(WrappedExplainer):
         ]
         with metered() as meter:
             self.judge.grades(model, maps)
-        return round(meter.forwards / len(maps) * (1 + (self.config.steps or 1)))
+        return round(meter.forwards / len(maps) * (1 + (self.config.steps or 1) + self.config.draws))
 
     def own(self, shape: NetworkSize) -> Own:
         """Arithmetic of the learned network and of its updates, and the memory of as many copies as are allowed."""
@@ -163,6 +169,8 @@ class RefinedExplainer(WrappedExplainer):
         with exclusive(self._copies.shape), metered() as meter:
             candidates = self._candidates(model, first)
             values = self._values(model, first, candidates)
+            for spread, count in split_draws(self.config.draws):
+                candidates, values = self._with_draws(model, first, candidates, values, (spread, count))
         cost = _shared(meter, len(first))
         return [self._chosen(*text, cost) for text in zip(first, candidates, values, strict=True)]
 
@@ -221,15 +229,37 @@ class RefinedExplainer(WrappedExplainer):
         cuts = np.cumsum([ok.sum() for ok in finite])[:-1]
         return [_placed(own, ok) for own, ok in zip(np.split(signed, cuts), finite, strict=True)]
 
+    def _with_draws(
+        self,
+        model: Model,
+        first: Sequence[Explanation],
+        candidates: Sequence[_Candidates],
+        values: Sequence[Floats],
+        drawn: tuple[float, int],
+    ) -> tuple[list[_Candidates], list[Floats]]:
+        """The maps of all texts and those drawn around the best of each, with their values."""
+        made = [
+            _Candidates(around(one, own.scores[_best(known)], *drawn, self.config.seed), np.full(drawn[1], np.inf))
+            for one, own, known in zip(first, candidates, values, strict=True)
+        ]
+        more = self._values(model, first, made)
+        joined = [
+            _Candidates(np.vstack([own.scores, new.scores]), np.append(own.losses, new.losses))
+            for own, new in zip(candidates, made, strict=True)
+        ]
+        return joined, [np.append(own, new) for own, new in zip(values, more, strict=True)]
+
     def _chosen(self, first: Explanation, candidates: _Candidates, values: Floats, cost: Cost) -> Explanation:
-        best = int(np.argmin(np.where(np.isnan(values), np.inf, values)))  # the first of equals: the least refined
+        best, steps = _best(values), len(values) - 1 - self.config.draws
         sign = 1.0 if self.judge is None or self.judge.lower_is_better else -1.0
         details = {
-            "steps": float(len(values) - 1),
-            "chosen step": float(best),
+            "steps": float(steps),
+            "chosen step": float(min(best, steps)),
             f"{self.chosen_by}, unrefined": _plain(sign * values[0]),
             f"{self.chosen_by}, chosen": _plain(sign * values[best]),
         }
+        if self.config.draws:
+            details["chosen draw"] = float(max(0, best - steps))
         return dataclasses.replace(
             first,
             method=self.card.name,
@@ -281,6 +311,11 @@ def _shared(meter: Meter, texts: int) -> Cost:
     return Cost(forwards, backwards, evaluated, meter.seconds / texts)
 
 
+def _best(values: Floats) -> int:
+    """Place of the smallest value, the first of equal ones: the least refined map."""
+    return int(np.argmin(np.where(np.isnan(values), np.inf, values)))
+
+
 def _placed(values: Floats, known: NDArray[np.bool_]) -> Floats:
     placed = np.full(len(known), np.inf)
     placed[known] = values
@@ -291,6 +326,6 @@ def _plain(value: float) -> float:
     return float(value) if np.isfinite(value) else float("nan")
 
 
-def _plain(value: JsonValue) -> JsonValue:
+def _one_value(value: object) -> JsonValue:
     """A setting as explanations have it: several numbers as one text."""
-    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else cast("JsonValue", value)

@@ -103,9 +103,9 @@ def evaluations(grade: Callable[[Model, Sequence[Explanation]], object], model: 
     return meter.forwards
 
 
-def refining(steps: int, judged: int) -> Cost:
+def refining(steps: int, draws: int, judged: int) -> Cost:
     """Per text: the map before and after, two passes for the loss of each step, and the judge's view of every map."""
-    return Cost(forwards=2 + LOSSES * steps + judged * (steps + 1), backwards=LOSSES * steps)
+    return Cost(forwards=2 + LOSSES * steps + judged * (steps + 1 + draws), backwards=LOSSES * steps)
 
 
 def study_estimates(job: MaskingJob) -> list[Estimate]:
@@ -133,6 +133,6 @@ def _explaining(job: MaskingJob, one: StudyExplainer, tested: Sequence[Units], p
         work = [(units, Cost(1), 1.0) for units in tested]
     else:
         judged = evaluations(job.recipe.judge(one.metric).grades, job.model, tested[0])
-        steps = int(job.recipe.refinement.get("steps") or 1)
-        work = [(units, refining(steps, judged), steps * (1 + BACKWARD)) for units in tested]
+        steps, draws = int(job.recipe.refinement.get("steps") or 1), int(job.recipe.refinement.get("draws") or 0)
+        work = [(units, refining(steps, draws, judged), steps * (1 + BACKWARD)) for units in tested]
     return forecast.priced(one.label, job.model, work, pace)

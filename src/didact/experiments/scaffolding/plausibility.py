@@ -141,7 +141,7 @@ def _areas(units: Units, words: Words, logits: Floats, field: int | None) -> Flo
         gold, known = marks == 1, ~np.isnan(marks)
         if 0 < gold[known].sum() < known.sum():
             areas.append(_auc(scores[:, known], gold[known]))
-    return np.mean(areas, axis=0)
+    return np.asarray(np.mean(areas, axis=0))
 
 
 def _auc(scores: Floats, gold: NDArray[np.bool_]) -> Floats:

@@ -90,14 +90,13 @@ def taught_table(findings: ScaffoldingFindings, group: TaughtGroup) -> ReportTab
 def claim_table(findings: ScaffoldingFindings) -> ReportTable:
     """Trained explainers against none and the best static explainer."""
     rows = [
-        [
-            str(claim.group),
-            claim.method,
-            claim.rival,
-            claim.measure,
-            TableCell(findings.points(claim.gain), value=claim.gain.mean, best=claim.holds),
-            p_value(claim.adjusted),
-        ]
+        TableRow(
+            [
+                *(str(claim.group), claim.method, claim.rival, claim.measure),
+                TableCell(findings.points(claim.gain), value=claim.gain.mean, best=claim.holds),
+                p_value(claim.adjusted),
+            ]
+        )
         for claim in findings.claims
     ]
     return ReportTable.of(("students", "explainer", "against", "measure", "difference", "p (Holm)"), rows, "llllr")
@@ -236,8 +235,8 @@ def _claim_chart(findings: ScaffoldingFindings) -> str:
     measure = findings.measures[0]
     for claim in findings.claims:
         if claim.measure == measure and math.isfinite(claim.gain.low):
-            ends = (findings.scale * one for one in (claim.gain.mean, claim.gain.low, claim.gain.high))
-            bar = Bar(f"{claim.method} − {claim.rival}", *ends, findings.points(claim.gain))
+            middle, low, high = (findings.scale * one for one in (claim.gain.mean, claim.gain.low, claim.gain.high))
+            bar = Bar(f"{claim.method} − {claim.rival}", middle, low, high, findings.points(claim.gain))
             groups.setdefault(str(claim.group), []).append(bar)
     caption = Caption(
         "claim-chart",
@@ -265,8 +264,8 @@ def _curve_chart(findings: ScaffoldingFindings, group: TaughtGroup) -> str:
 
 
 def _series(curve: DrawnCurve, scale: float, *, control: bool) -> Series:
-    values = ([scale * one for one in some] for some in (curve.means, curve.low, curve.high))
-    return Series(curve.method, curve.epochs, *values, control=control)
+    means, low, high = ([scale * one for one in some] for some in (curve.means, curve.low, curve.high))
+    return Series(curve.method, curve.epochs, means, low, high, control)
 
 
 def _plain_curve(curve: DrawnCurve) -> dict[str, object]:

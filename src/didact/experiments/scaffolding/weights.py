@@ -23,4 +23,4 @@ def head_weights(explainer: LearnedExplainer) -> Plain | None:
     if not isinstance(shape, MixesHeads):
         return None
     weights = shape.weights()
-    return {"layers": list(shape.settings.get("layers") or range(len(weights))), "weights": weights.tolist()}
+    return {"layers": shape.settings["layers"], "weights": weights.tolist()}

@@ -27,7 +27,7 @@ from didact.simulation.scoring import METRICS
 from didact.simulation.simulability import Plan
 from didact.students.base import CHANNELS
 from didact.students.matching import imitating
-from didact.types import AnswerKind
+from didact.types import AnswerKind, JsonValue
 
 KIND = "simulability"
 Teacher = Literal["model", "human"]
@@ -220,8 +220,12 @@ def _expanded(one: Entry) -> Entry:
 
 
 def _value(value: Setting) -> Setting:
-    if isinstance(value, Mapping):
-        return {name: _value(inner) for name, inner in value.items()}
+    if isinstance(value, dict):
+        return {name: _filled(inner) for name, inner in value.items()}
+    return value if isinstance(value, list) else _filled(value)
+
+
+def _filled(value: JsonValue) -> JsonValue:
     if isinstance(value, str) and value.startswith("$"):
         filled = os.path.expandvars(value)
         if filled.startswith("$"):

@@ -13,7 +13,7 @@ from didact.students.network import NetworkStudent
 from didact.trained.scaffolding.closed_form import ClosedFormConfig, ClosedFormStudents
 from didact.trained.scaffolding.group import GroupTexts, StudentGroup
 from didact.trained.scaffolding.lives import Ages, Lives
-from didact.trained.scaffolding.meta_gradients import MetaGradient
+from didact.trained.scaffolding.meta_gradients import Difference, MetaGradient
 from didact.trained.scaffolding.population import Population, PopulationConfig
 from didact.types import AnswerKind
 
@@ -48,6 +48,7 @@ class GroupSettings:
         outer: share of the training texts that the outer loss has for itself.
         balanced: scale the gradient of each student to the same length, so that all ages count the same.
         radius: by which students are moved for the derivative along a direction.
+        difference: by which that is computed: "forward", or "central" for a smaller error and one more pass.
         student_kind: registered name of the students; "transformer" when not given, "ridge" in closed form.
         student: their settings, where they differ from those of SMaT, such as model="path" of a transformer.
         channel: by which explanations reach them; "head_mix" when not given, "prior" in closed form.
@@ -69,6 +70,7 @@ class GroupSettings:
     outer: float = 0.3
     balanced: bool = False
     radius: float = 0.02
+    difference: Difference = "forward"
     student_kind: str | None = None
     student: Mapping[str, object] = field(default_factory=dict)
     channel: str | None = None
@@ -142,6 +144,7 @@ def _population(settings: GroupSettings, texts: GroupTexts, meta: MetaGradient) 
         beta=5.0 if settings.beta is None else settings.beta,
         outer_batch=settings.outer_batch,
         radius=settings.radius,
+        difference=settings.difference,
         meta=meta,
         balanced=settings.balanced,
     )

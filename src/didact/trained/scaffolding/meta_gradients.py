@@ -4,10 +4,11 @@ A student's gradient depends on the hints h only through its loss L(theta, h), s
 
     d outer / d h = d/dh <grad_theta L, w> = d/dh [derivative of L along w]
 
-which needs no second derivative of the network: the loss is computed at theta + r w and theta - r w, two forward passes
-in which only the channel's loss depends on the hints. Nothing is approximated but the derivative along w, by a central
-difference; fused attention has no second derivative and stays on. For a divergence KL(h || e) it is h's well-known form
-rate * weight * (derivative of log e along the outer gradient).
+which needs no second derivative of the network: dL/dh, for which only the channel's loss is differentiated, is computed
+at theta + r w and at theta or theta - r w, and nothing is approximated but the derivative along w, by a difference. At
+theta, dL/dh is known from the student's step, so that a forward difference takes one more forward pass and a central
+one two. Fused attention has no second derivative and stays on. For a loss weight * KL(h || e) and steps of gradient
+descent, this is rate * weight * (derivative of log e along the outer gradient).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from didact.students.optimization import products
 from didact.students.trainer import CohortTrainer, Parameters
 from didact.trained.scaffolding.inner import InnerOptimizer
 
+Difference = Literal["forward", "central"]
 MetaKind = Literal["linear", "exact", "unrolled", "look_ahead", "closed_form"]
 LONG = ("exact", "unrolled", "look_ahead")
 """Kinds that can look over several steps."""
@@ -38,7 +40,7 @@ LONG = ("exact", "unrolled", "look_ahead")
 class MetaGradient:
     """Which meta-gradient, and over how many steps of the students.
 
-    * linear: through one step, by two forward passes; exact but for the central difference.
+    * linear: through one step, by one or two forward passes; exact but for the difference.
     * exact: through one step or more by differentiating twice, with plain attention.
     * unrolled: through several steps, going back over them with products of the Hessian and a vector, each the
       difference of two gradients.
@@ -71,12 +73,14 @@ class TakenStep:
         batch: with the hints.
         state: of parameters and optimizer before.
         grads: of the loss, before clipping.
+        hint_grads: derivative of the loss with respect to the hints.
         ages: steps that each student had made before (S,).
     """
 
     batch: Batch
     state: Parameters
     grads: Parameters
+    hint_grads: Tensor
     ages: Tensor
 
 
@@ -87,20 +91,35 @@ class Differentiation:
     Args:
         trainer: losses of the students; its own parameters are those after the last step.
         optimizer: of the students.
-        radius: length of r w, by which a student's parameters are moved to and fro.
+        radius: length of r w, by which a student's parameters are moved.
+        difference: "forward", or "central" for a smaller error and one more pass. Where students learn with products in
+            bfloat16 it is always central, since both passes of a difference have to be computed alike.
     """
 
     trainer: CohortTrainer
     optimizer: InnerOptimizer
     radius: float = 0.02
+    difference: Difference = "forward"
 
     def gradients(self, batch: Batch) -> tuple[Parameters, Tensor]:
-        """Gradients of the students' losses with respect to their own parameters, and the losses (S,)."""
-        return self._gradients(self.trainer.losses(batch).total(self.trainer.weights))
+        """Gradients of the students' losses with respect to their own parameters, and to the hints (S, B, L)."""
+        hints = batch.hints.detach().requires_grad_()
+        named, losses = self._trained(), self.trainer.losses(replace(batch, hints=hints))
+        total = losses.total(self.trainer.weights).sum()
+        *grads, of_hints = torch.autograd.grad(total, [*named.values(), hints], allow_unused=True)
+        if of_hints is None:
+            raise CapabilityError(
+                "the channel's loss does not change with the weights of hints in a way that can be differentiated (it "
+                "takes them as marked or not marked); use a channel such as head_mix or attention"
+            )
+        pairs = zip(named.items(), grads, strict=True)
+        return {name: torch.zeros_like(p) if grad is None else grad for (name, p), grad in pairs}, of_hints
 
     def outer(self, batch: Batch) -> tuple[Parameters, Tensor]:
         """Gradients of the task's loss alone, and the losses (S,)."""
-        return self._gradients(self.trainer.losses(batch).task)
+        named, losses = self._trained(), self.trainer.losses(batch).task
+        grads = torch.autograd.grad(losses.sum(), list(named.values()), materialize_grads=True)
+        return dict(zip(named, grads, strict=True)), losses.detach()
 
     def meta_gradient(
         self, meta: MetaGradient, taken: Sequence[TakenStep], outer: Batch
@@ -128,13 +147,14 @@ class Differentiation:
 
     def _along(self, step: TakenStep, direction: Parameters, *, hessian: bool) -> tuple[Tensor, Parameters]:
         """Derivatives of the loss along a direction, with respect to hints and, where needed, to parameters."""
-        size = self.optimizer.size
-        norm = _norms(direction, size)  # (S, 1)
-        move = torch.where(norm > 0, self.radius / norm, 0.0)
-        ends = [self._gradients_at(step, direction, sign * move, hessian=hessian) for sign in (1, -1)]
+        norm = _norms(direction, self.optimizer.size)  # (S, 1)
         # Nothing moves along a direction of length 0, and the derivative is 0.
-        per = torch.where(norm > 0, norm / (2 * self.radius), 0.0)
-        hints, *parameters = (_per_student(a - b, per) for a, b in zip(*ends, strict=True))
+        move = torch.where(norm > 0, self.radius / norm, 0.0)
+        central = hessian or self.difference == "central" or self.trainer.schedule.precision == "bfloat16"
+        first = self._gradients_at(step, direction, move, hessian=hessian)
+        second = self._gradients_at(step, direction, -move, hessian=hessian) if central else [step.hint_grads]
+        per = torch.where(norm > 0, norm / (self.radius * (2 if central else 1)), 0.0)
+        hints, *parameters = (_per_student(a - b, per) for a, b in zip(first, second, strict=True))
         return hints, dict(zip(direction, parameters, strict=False))
 
     def _gradients_at(self, step: TakenStep, direction: Parameters, move: Tensor, *, hessian: bool) -> list[Tensor]:
@@ -145,13 +165,7 @@ class Differentiation:
         if hessian:
             moved = {name: value.requires_grad_() for name, value in moved.items()}
             wanted += moved.values()
-        losses = self._losses_at(replace(step.batch, hints=hints), moved)
-        if losses.channel is None or not losses.channel.requires_grad:
-            raise CapabilityError(
-                "the channel's loss does not change with the weights of hints in a way that can be differentiated (it "
-                "takes them as marked or not marked); use a channel such as head_mix or attention"
-            )
-        total = losses.total(self.trainer.weights).sum()
+        total = self._losses_at(replace(step.batch, hints=hints), moved).total(self.trainer.weights).sum()
         return list(torch.autograd.grad(total, wanted, materialize_grads=True))
 
     def _losses_at(self, batch: Batch, parameters: Parameters) -> Losses:
@@ -160,10 +174,8 @@ class Differentiation:
         with products("tf32" if precision == "bfloat16" else precision):
             return cast("Losses", functional_call(self.trainer.objective, parameters, (batch,)))
 
-    def _gradients(self, losses: Tensor) -> tuple[Parameters, Tensor]:
-        named = {name: value for name, value in self.trainer.objective.named_parameters() if value.requires_grad}
-        grads = torch.autograd.grad(losses.sum(), list(named.values()), materialize_grads=True)
-        return dict(zip(named, grads, strict=True)), losses.detach()
+    def _trained(self) -> Parameters:
+        return {name: value for name, value in self.trainer.objective.named_parameters() if value.requires_grad}
 
     def _exact(self, taken: Sequence[TakenStep], outer: Batch) -> tuple[list[Tensor], Tensor]:
         """The steps are made once more, this time recorded so that their gradients can be differentiated."""

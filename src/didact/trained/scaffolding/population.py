@@ -22,7 +22,7 @@ from didact.students.trainer import CohortTrainer, Parameters, autocast
 from didact.trained.scaffolding.group import GroupTexts
 from didact.trained.scaffolding.inner import FIRST, SECOND, InnerOptimizer
 from didact.trained.scaffolding.lives import Lives
-from didact.trained.scaffolding.meta_gradients import Differentiation, MetaGradient, TakenStep
+from didact.trained.scaffolding.meta_gradients import Difference, Differentiation, MetaGradient, TakenStep
 from didact.types import Floats
 
 
@@ -37,6 +37,7 @@ class PopulationConfig:
         beta: weight of the channel's loss.
         outer_batch: texts of the outer loss, drawn anew for every student and step.
         radius: by which parameters are moved for the derivative along a direction.
+        difference: "forward", or "central" for a smaller error and one more pass of the students.
         meta: which meta-gradient.
         balanced: whether the meta-gradient of each student is scaled to length 1, so that all ages count the same.
     """
@@ -45,6 +46,7 @@ class PopulationConfig:
     beta: float = 5.0
     outer_batch: int = 32
     radius: float = 0.02
+    difference: Difference = "forward"
     meta: MetaGradient = field(default_factory=MetaGradient)
     balanced: bool = False
 
@@ -61,6 +63,7 @@ class Population(nn.Module):
     Attributes:
         device: where the students are.
         size: number of students.
+        trainer: their losses and parameters.
     """
 
     done: Tensor
@@ -75,9 +78,9 @@ class Population(nn.Module):
         self._check(student)
         self._tensors = TextTensors(self._training.data.pool, setup)
         self._answers = torch.from_numpy(_scaled(self._training.data.answers, setup)).to(self.device)
-        self._trainer = self._fresh([self.lives.student_seed(number, 0) for number in range(self.size)])
-        self.objective = self._trainer.objective
-        self._optimizer = _inner_optimizer(self._trainer)
+        self.trainer = self._fresh([self.lives.student_seed(number, 0) for number in range(self.size)])
+        self.objective = self.trainer.objective
+        self._optimizer = _inner_optimizer(self.trainer)
         self.moments = _Moments(self._optimizer.start(self._trained()), self._trained())
         self.register_buffer("done", torch.zeros((), dtype=torch.int64))
 
@@ -104,7 +107,7 @@ class Population(nn.Module):
             hints: weights of positions (S, B, L or more).
         """
         batch = self.batch(places, hints)
-        grads, _ = self._differentiation.gradients(batch)
+        grads, hint_grads = self._differentiation.gradients(batch)
         before = self._trained()
         state = {name: value.detach().clone() for name, value in {**before, **self.moments.named(before)}.items()}
         ages = torch.tensor([self._age(number) for number in range(self.size)], device=self.device)
@@ -113,7 +116,7 @@ class Population(nn.Module):
             for name, value in {**before, **self.moments.named(before)}.items():
                 value.copy_(after[name])
         self.done += 1
-        return TakenStep(batch, state, grads, ages)
+        return TakenStep(batch, state, grads, hint_grads, ages)
 
     def meta_gradient(self, taken: Sequence[TakenStep], outer: Batch) -> tuple[list[Tensor], Tensor]:
         """Derivatives of the outer losses with respect to the last steps' hints, in order, and the losses (S,)."""
@@ -152,8 +155,8 @@ class Population(nn.Module):
     def validation_losses(self, numbers: Ints) -> Tensor:
         """Mean over the students of the task's loss of validation texts, given by number from 0: (texts,)."""
         batch = self.batch(np.tile(numbers + self._starts[1], (self.size, 1)))
-        with torch.no_grad(), autocast(self._trainer.schedule, self.device):
-            answers = self._trainer.cohort(batch).answers.flatten(0, 1)[:, None].to(self._dtype)  # (S * texts, 1, ...)
+        with torch.no_grad(), autocast(self.trainer.schedule, self.device):
+            answers = self.trainer.cohort(batch).answers.flatten(0, 1)[:, None].to(self._dtype)  # (S * texts, 1, ...)
         each = task_loss(answers, replace(batch, answers=batch.answers.view(-1, 1)), self.setup.kind)
         losses = each.view(self.size, -1)
         return losses[losses.isfinite().all(1)].mean(0)
@@ -171,7 +174,7 @@ class Population(nn.Module):
 
     @property
     def _differentiation(self) -> Differentiation:
-        return Differentiation(self._trainer, self._optimizer, self.config.radius)
+        return Differentiation(self.trainer, self._optimizer, self.config.radius, self.config.difference)
 
     @property
     def _dtype(self) -> torch.dtype:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from didact.errors import FormatError
 from didact.protocols import HEADS, HIDDEN, Heads, Model
 from didact.trained.shapes.base import Item, Shape, ShapeBatch, ShapeCard, register
-from didact.trained.shapes.head_mix import HeadMix, HeadMixConfig
+from didact.trained.shapes.head_mix import HeadMixConfig, HeadMixShape
 from didact.trained.shapes.probe import Probe, ProbeConfig
 from didact.types import Prediction, Units
 
@@ -40,7 +40,7 @@ class HeadGate(Shape):
         gate: the probe, of one output.
     """
 
-    def __init__(self, mix: HeadMix, gate: Probe) -> None:
+    def __init__(self, mix: HeadMixShape, gate: Probe) -> None:
         super().__init__()
         self.mix = mix
         self.gate = gate
@@ -55,7 +55,7 @@ class HeadGate(Shape):
         """
         own = {name: settings[name] for name in ("width", "dropout", "seed") if name in settings}
         rest = {name: value for name, value in settings.items() if name not in ("states", "width", "dropout")}
-        mix = HeadMix.build(model, units, outputs, rest)
+        mix = HeadMixShape.build(model, units, outputs, rest)
         depth = cast("Heads", model).head_grid[0]
         layers = settings.get("states") or tuple(sorted({max(0, depth * 2 // 3 - 1), depth - 1}))
         return cls(mix, Probe.build(model, units, outputs, {**own, "layers": layers}))
@@ -85,7 +85,7 @@ class HeadGate(Shape):
             config = ProbeConfig(layers=settings["states"], seed=settings["seed"], **probe)  # type: ignore[arg-type]
         except (KeyError, TypeError) as problem:
             raise FormatError(f"these are not the settings of a head_gate: {problem}") from None
-        return cls(HeadMix.from_settings(mixed, folder), Probe(config))
+        return cls(HeadMixShape.from_settings(mixed, folder), Probe(config))
 
     def save_reading(self, folder: Path) -> None:
         """Nothing: the explained model reads."""

@@ -83,7 +83,7 @@ class HeadMixConfig:
         outputs="1",
     )
 )
-class HeadMix(Shape):
+class HeadMixShape(Shape):
     """Scores a unit by sum over heads h of lambda_h s^h, where s^h is the head's mean attention logit for the unit.
 
     lambda = sparsemax(phi) has tens of numbers, most of which become 0, and phi is all that is learned. It begins as

@@ -19,7 +19,7 @@ from didact.trained.samples import Sample, TrainingBatch, TrainingSamples
 from didact.trained.scaffolding.building import GroupSettings, build_group
 from didact.trained.scaffolding.group import GroupTexts, StudentGroup
 from didact.trained.scaffolding.lives import Ages
-from didact.trained.scaffolding.meta_gradients import MetaGradient
+from didact.trained.scaffolding.meta_gradients import Difference, MetaGradient
 from didact.trained.scaffolding.positions import UnitPositions
 from didact.trained.shapes.base import Shape
 from didact.trained.signals.base import Signal, SignalCard, SignalTask, register
@@ -50,7 +50,7 @@ class ScaffoldSignal(GroupSettings, Signal):
     loss of the students on them. The published code compares epochs by the texts of the outer loss.
 
     Any shape can be trained whose output is one logit per unit. The gradient with respect to e_T is computed first, by
-    two forward passes of the students (``didact.trained.scaffolding.meta_gradients``), and handed to the shape.
+    a forward pass or two of the students (``didact.trained.scaffolding.meta_gradients``), and handed to the shape.
 
     Settings are those of ``GroupSettings``.
     """
@@ -58,8 +58,9 @@ class ScaffoldSignal(GroupSettings, Signal):
     def __post_init__(self) -> None:
         at_least(self, students=1, resets=0, batch=1, outer_batch=1, every=1, examples=1, seed=0)
         MetaGradient.parsed(self.meta)
-        if self.ages not in get_args(Ages):
-            raise ParameterError(f"ages of scaffold must be one of {get_args(Ages)}, got {self.ages!r}")
+        for name, allowed in (("ages", get_args(Ages)), ("difference", get_args(Difference))):
+            if getattr(self, name) not in allowed:
+                raise ParameterError(f"{name} of scaffold must be one of {allowed}, got {getattr(self, name)!r}")
         if self.beta is not None and not self.beta > 0:
             raise ParameterError(f"beta of scaffold must be above 0, got {self.beta!r}: without it nothing is taught")
         if not 0 < self.outer < 1:
