@@ -18,7 +18,7 @@ from didact.trained.explainer import LearnedExplainer
 from didact.trained.held_out_teaching import HeldOutTeaching
 from didact.trained.scaffolding.learning import RANKING
 from didact.trained.scaffolding.teaching import TeachingTexts
-from didact.trained.shapes.head_mix import HeadMix
+from didact.trained.shapes.head_mix import HeadMixShape
 from didact.trained.train import train
 from didact.types import Example, Units
 from tests.trained.test_presets import Stop
@@ -63,7 +63,7 @@ def trained(folder: Path) -> LearnedExplainer:
 
 def test_the_best_heads_of_the_search_are_the_explainer(trained: LearnedExplainer, folder: Path) -> None:
     ranked = json.loads((folder / RANKING).read_text("utf-8"))["ranked"]
-    assert isinstance(trained.shape, HeadMix)
+    assert isinstance(trained.shape, HeadMixShape)
     np.testing.assert_allclose(trained.shape.weights().ravel(), ranked[0]["weights"], atol=1e-5)
     assert trained.about.cost["best heads of the search"] == ranked[0]["name"]
     assert "all heads" in [candidate["name"] for candidate in ranked]
@@ -87,8 +87,8 @@ def test_fresh_students_on_held_out_texts_are_on_its_card(trained: LearnedExplai
 
 def test_meta_training_goes_on_from_the_search(trained: LearnedExplainer) -> None:
     further = made(**META)
-    assert isinstance(trained.shape, HeadMix)
-    assert isinstance(further.shape, HeadMix)
+    assert isinstance(trained.shape, HeadMixShape)
+    assert isinstance(further.shape, HeadMixShape)
     before, after = trained.shape.weights(), further.shape.weights()
     begun = 0.9 * before + 0.1 / before.size
     assert 0 < np.abs(after - begun).max() < 0.1  # two epochs from where the search ended
@@ -98,11 +98,11 @@ def test_meta_training_goes_on_from_the_search(trained: LearnedExplainer) -> Non
 
 def test_without_search_and_meta_it_is_the_mean_of_all_heads() -> None:
     static = made(search="none", students=0)
-    assert isinstance(static.shape, HeadMix)
+    assert isinstance(static.shape, HeadMixShape)
     np.testing.assert_allclose(static.shape.weights(), 1 / 8)
-    assert static.verdict.startswith("No held-out texts")
+    assert static.verdict.startswith("No students on held-out texts")
     last = made(search="none", students=0, start="layer:1")
-    assert isinstance(last.shape, HeadMix)
+    assert isinstance(last.shape, HeadMixShape)
     np.testing.assert_allclose(last.shape.weights(), [[0] * 4, [0.25] * 4])
 
 
