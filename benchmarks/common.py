@@ -238,6 +238,7 @@ def publish(section: str, text: str, tables: Sequence[Table], raw: object, args:
 def _page(page: dict[str, Section]) -> str:
     titles = {
         "planner": "The planner",
+        "heads": "Attention heads",
         "metrics": "Grading",
         "peers": "Against other libraries",
         "startup": "Starting up",

@@ -165,14 +165,15 @@ def test_students_are_chosen_by_what_they_can_imitate(tmp_path: Path) -> None:
     recipe = SimulabilityRecipe()
     assert [each.name for each in able_students(recipe, "span")] == ["transformer"]
     assert able_students(recipe, "class") == recipe.students
+    assert [each.name for each in able_students(recipe, "class", "image")] == ["vision_transformer"]
     with pytest.raises(didact.errors.ParameterError, match=r"ridge cannot .*'span'.*students that can: transformer"):
         didact.simulate(drawn("questions", 8), loaded("questions"), ["occlusion"], ["ridge"], out=tmp_path / "run")
 
 
 def test_images_are_refused_where_texts_are_read(tmp_path: Path) -> None:
     model, images = didact.load_model("default:shapes"), shapes(6)
-    with pytest.raises(InputError, match="students read texts"):
-        didact.simulate(images, model, ["occlusion"], out=tmp_path / "run", progress=False)
+    with pytest.raises(InputError, match="ridge reads texts, and an image"):
+        didact.simulate(images, model, ["occlusion"], ["ridge"], out=tmp_path / "run", progress=False)
     with metered() as meter, pytest.raises(CapabilityError, match="preset probe"):
         didact.train("l2e", images, model, "occlusion", progress=False)
     assert meter.forwards == 0

@@ -25,11 +25,12 @@ if TYPE_CHECKING:
         show,
     )
     from didact.errors import DidactError
-    from didact.experimenting import evaluate, refined, simulate, train
+    from didact.experimenting import drawn, evaluate, refined, simulate, train
     from didact.types import Box, Estimate, Example, Explanation, Image, Mask, Prediction, Span, Target
 
 _HOME = {
     "compare": "api",
+    "drawn": "experimenting",
     "estimate": "api",
     "evaluate": "experimenting",
     "explain": "api",
@@ -72,6 +73,7 @@ __all__ = [
     "Span",
     "Target",
     "compare",
+    "drawn",
     "estimate",
     "evaluate",
     "explain",

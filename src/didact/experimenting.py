@@ -19,6 +19,7 @@ from didact.types import Explanation
 if TYPE_CHECKING:
     from didact.experiments.grading.evaluation import Evaluation
     from didact.experiments.simulability.result import SimulabilityResult
+    from didact.trained.drawn import DrawnExplainer
     from didact.trained.explainer import LearnedExplainer
     from didact.trained.refine import RefinedExplainer
 
@@ -277,3 +278,32 @@ def refined(
     chosen = None if metric is None else judge(metric)
     learned = explainer if isinstance(explainer, LearnedExplainer) else LearnedExplainer.from_pretrained(explainer)
     return RefinedExplainer(learned, config, judge=chosen)
+
+
+@checked
+def drawn(
+    explainer: str | Explainer, metric: str, draws: int = 128, seed: int = 0, **settings: object
+) -> DrawnExplainer:
+    """An explainer whose maps are improved for a metric: of maps drawn around its own the best is kept, text by text.
+
+    The best map is chosen on the explained text itself, and every explanation says so. Compare it by that metric only
+    with explainers that may choose in the same way.
+
+    Args:
+        explainer: a method by name, or any explainer, a refined one too.
+        metric: which map is best, a registered name.
+        draws: maps per text.
+        seed: of the noise.
+        **settings: of the method, where it is named.
+
+    Example:
+        >>> import didact
+        >>> better = didact.drawn("gradient_shap", "comprehensiveness", draws=64)  # doctest: +SKIP
+        >>> didact.show(didact.explain("A warm and funny film.", method=better))  # doctest: +SKIP
+    """
+    from didact.api import load_explainer
+    from didact.experiments.masking.judges import judge
+    from didact.trained.drawn import DrawnExplainer
+
+    made = load_explainer(explainer, **settings) if isinstance(explainer, str) else explainer
+    return DrawnExplainer(made, judge(metric), draws, seed)

@@ -132,7 +132,7 @@ def test_what_images_do_not_have_is_named(images: tuple[NetworkModel, list[Examp
         didact.evaluate(examples, model, ["deep_shap"], ["deletion_area"], out=tmp_path / "method")
     with pytest.raises(CapabilityError, match="the scorer reads words or tokens, and an image of 12 x 12 pixels"):
         didact.train("l2e", examples * 3, model, "occlusion", progress=False)
-    with pytest.raises(InputError, match="students read texts and pairs of texts"):
+    with pytest.raises(InputError, match=r"ridge reads texts, and an image of 12 x 12 .*: vision_transformer"):
         didact.simulate(examples, model, ["occlusion"], ["ridge"], sizes=[4], out=tmp_path / "students")
 
 

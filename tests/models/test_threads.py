@@ -56,7 +56,11 @@ def states(model: NetworkModel, example: Example) -> list[np.ndarray]:
     return [state.numpy() for state in model.states([example], layers=(0, -1))]
 
 
-JOBS: tuple[Job, ...] = (gradients, attention, weighted_attention, perturbation, prediction, states)
+def heads(model: NetworkModel, example: Example) -> list[np.ndarray]:
+    return [scores.numpy() for scores in model.head_scores(model.units([example]))]
+
+
+JOBS: tuple[Job, ...] = (gradients, attention, weighted_attention, perturbation, prediction, states, heads)
 
 
 def condition(network: torch.nn.Module) -> dict[str, object]:

@@ -26,7 +26,9 @@ def test_the_picture_has_a_square_with_its_number_for_every_head() -> None:
     squares = [rect for rect in root.iter(f"{SVG}rect") if rect.find(f"{SVG}title") is not None]
     assert [rect[0].text for rect in squares][:2] == ["layer 0, head 0: 0", "layer 0, head 1: 0.25"]
     assert [rect.get("class") for rect in squares] == ["p0", "p4", "p0", "p10", "p0", "p1"]
-    assert "a < b" in [text.text for text in root.iter(f"{SVG}text")]
+    written = [text.text for text in root.iter(f"{SVG}text")]
+    assert written[:3] == ["25", "70", "5"]
+    assert "a < b" in written
 
 
 def test_values_below_the_neutral_one_have_the_other_colour() -> None:

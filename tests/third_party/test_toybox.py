@@ -165,7 +165,7 @@ def test_the_method_explains_the_image_model_and_the_metric_grades_it() -> None:
 
 
 def test_the_channel_reaches_our_students_and_ours_the_student() -> None:
-    assert REACHED == ["bilstm_attention", "toy_student", "transformer"]
+    assert REACHED == ["bilstm_attention", "toy_student", "transformer", "vision_transformer"]
     assert REACHING == ["attention", "labelling", "toy_channel"]
 
 

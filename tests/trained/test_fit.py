@@ -21,9 +21,10 @@ from didact.errors import FormatError, InputError, ParameterError
 from didact.progress import listening
 from didact.protocols import Model
 from didact.trained._batching import share
+from didact.trained._collated import collated
 from didact.trained.fit import fit
 from didact.trained.fit_types import FitConfig, Fitted
-from didact.trained.samples import Sample, TrainingBatch, TrainingSamples
+from didact.trained.samples import Sample, TrainingBatch, TrainingSamples, batch_of
 from didact.trained.shapes.base import Item, Shape, ShapeBatch, ShapeCard
 from didact.trained.signals.regression import Regression
 from didact.types import Prediction, Units
@@ -541,3 +542,45 @@ def test_two_processes_train_as_one_does(tmp_path: Path) -> None:
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
     for name, weight in weights(alone).items():
         torch.testing.assert_close(weights(both)[name], weight, rtol=1e-4, atol=1e-5)
+
+
+def test_a_signals_own_batches_are_what_is_trained_on() -> None:
+    """Its rows, in its order, padded once; the loss of an epoch is the mean over them."""
+    seen: list[list[int]] = []
+
+    class Watching(Regression):
+        def loss(self, outputs: Tensor, batch: TrainingBatch) -> Tensor:
+            seen.append([int(extra["row"]) for extra in batch.extra])  # type: ignore[call-overload]
+            return super().loss(outputs, batch)
+
+    samples = [dataclasses.replace(sample, extra={"row": row}) for row, sample in enumerate(TRAIN[:6])]
+    batches = [np.array([5, 5, 0]), np.array([1, 2])]
+    own = TrainingSamples(samples, (), batches=lambda epoch: batches[: epoch + 1])
+    fit(Lookup(dropout=0.0), Watching(), own, FitConfig(epochs=2, device="cpu", patience=None))
+    assert seen == [[5, 5, 0], [5, 5, 0], [1, 2]]
+
+
+def test_padding_all_samples_once_changes_nothing() -> None:
+    samples = TrainingSamples(TRAIN, batches=lambda _: [np.arange(len(TRAIN))])
+    kept = collated(Lookup(), samples, torch.device("cpu"))
+    assert kept is not None
+    rows = np.array([3, 1, 3])
+    together, alone = kept.batch(rows, {}), batch_of(Lookup(), TRAIN, rows, torch.device("cpu"), {})
+    width = alone.present.shape[1]
+    assert torch.equal(together.present[:, :width], alone.present)
+    assert not together.present[:, width:].any()
+    assert torch.equal(together.targets[:, :width], alone.targets)
+    assert collated(Lookup(), TrainingSamples(TRAIN), torch.device("cpu")) is None
+
+
+def test_checkpoints_can_wait(tmp_path: Path) -> None:
+    config = FitConfig(epochs=3, device="cpu", patience=None, checkpoint_every=1, checkpoint_seconds=3600)
+    written: list[Path] = []
+    monitor = lambda _: float(len([written.append(path) for path in tmp_path.iterdir()]))  # noqa: E731
+    fitted = fit(Lookup(), LOSS, TrainingSamples(TRAIN, VALIDATION), config, monitor=monitor, folder=tmp_path)
+    assert not written, "none before the end"
+    assert [path.name for path in tmp_path.iterdir()] == ["run-0.safetensors"]
+    again = fit(Lookup(), LOSS, TrainingSamples(TRAIN, VALIDATION), config, monitor=monitor, folder=tmp_path)
+    assert_equal(again, fitted)
+    with pytest.raises(ParameterError, match="checkpoint_seconds of fit must not be negative"):
+        FitConfig(checkpoint_seconds=-1.0)

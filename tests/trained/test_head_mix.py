@@ -117,7 +117,7 @@ def built_on(model: NetworkModel) -> Shape:
 
 @BOTH
 def test_it_is_saved_with_its_weights_on_the_card(kind: type[Shape], model: NetworkModel, tmp_path: Path) -> None:
-    shape = built(model, kind, start="layer:1")
+    shape = built(model, kind, start=[0.0] * 4 + [1.0] * 4)
     with torch.no_grad():
         for weight in shape.parameters():
             weight += 0.1 * torch.arange(weight.numel()).view_as(weight) / weight.numel()
@@ -129,6 +129,7 @@ def test_it_is_saved_with_its_weights_on_the_card(kind: type[Shape], model: Netw
     card = (tmp_path / "README.md").read_text()
     assert "of the 8 attention heads in 2 layers" in card
     assert "\nlayer   0   1   2   3\n" in card
+    assert ("A probe of" in card) == (kind is HeadGate)
     assert json.loads((tmp_path / "config.json").read_text())["shape"]["settings"]["layers"] == [0, 1]
 
 

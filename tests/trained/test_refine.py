@@ -147,29 +147,6 @@ def test_the_judge_chooses_among_all_maps_the_last_and_the_unrefined_one_include
             assert one.details["steps"] == 3
 
 
-def test_maps_are_drawn_around_the_best_so_far_and_the_best_of_all_is_kept(model: Model) -> None:
-    """The judge wants the first unit high, which no gradient of the loss leads to."""
-
-    def grade(model: Model, explanations: Sequence[Explanation]) -> Floats:
-        return np.array([one.array[0] for one in explanations])
-
-    wanted, texts = Judge("first", False, grade), [*TEXTS, *OTHERS]
-    explainer = learned(model)
-    values = {}
-    for draws in (0, 10, 40):
-        config = RefineConfig(steps=2, learning_rate=1e-3, draws=draws)
-        made = RefinedExplainer(explainer, config, judge=wanted).explain(model, texts)
-        values[draws] = wanted.grades(model, made)
-        assert all(min(one.scores) >= 0 and max(one.scores) <= 1 for one in made)
-        assert {one.details["steps"] for one in made} == {2.0}
-        assert all(f"out of {3 + draws} maps" in one.warnings[-1] for one in made)
-    assert (values[10] >= values[0]).all()
-    assert (values[40] > values[0]).all()
-    assert [one.details["chosen draw"] > 0 for one in made] == [True] * len(texts)
-    again = RefinedExplainer(explainer, dataclasses.replace(config, rows=1), judge=wanted).explain(model, texts)
-    np.testing.assert_allclose(wanted.grades(model, again), values[40], atol=1e-4)
-
-
 def test_without_a_judge_the_lowest_loss_decides(model: Model) -> None:
     for one in refined(model, learned(model)):
         assert one.details["loss of mask, chosen"] <= one.details["loss of mask, unrefined"]
@@ -328,8 +305,6 @@ def test_what_cannot_be_refined_is_refused(model: Model) -> None:
         RefinedExplainer(explainer, signal=Regression()).explain(model, TEXTS[:1])
     with pytest.raises(ParameterError, match="5 numbers per unit"):
         RefinedExplainer(explainer, signal=Labelling())
-    with pytest.raises(ParameterError, match="draws=3 are maps that a measure chooses from, and none is given"):
-        RefinedExplainer(explainer, RefineConfig(draws=3))
 
 
 @pytest.mark.parametrize(
@@ -344,7 +319,6 @@ def test_what_cannot_be_refined_is_refused(model: Model) -> None:
         ({"rows": 0}, "rows of refinement"),
         ({"rank": True}, "rank of refinement"),
         ({"weight_decay": -1.0}, "must not be negative"),
-        ({"draws": -1}, "draws of refinement must not be negative"),
     ],
 )
 def test_bad_settings_are_named(settings: dict[str, Any], message: str) -> None:

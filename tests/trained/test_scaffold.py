@@ -21,7 +21,7 @@ from didact.students.base import Hint, LabelledExample, StudentRun, TaskSetup
 from didact.students.channels.prior import PriorChannel
 from didact.students.kinds.ridge import Ridge
 from didact.students.tokenized import WordNumbers, worded
-from didact.testing.tiny import keyword_predict, tiny_model
+from didact.testing.tiny import keyword_predict, tiny_image_model, tiny_model
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.fit import fit
 from didact.trained.fit_types import FitConfig, Fitted
@@ -33,11 +33,12 @@ from didact.trained.scaffolding.lives import Lives
 from didact.trained.scaffolding.population import Population
 from didact.trained.scaffolding.positions import UnitPositions
 from didact.trained.shapes.base import Shape
+from didact.trained.shapes.head_mix import HeadMixShape
 from didact.trained.shapes.probe import Probe
 from didact.trained.shapes.scorer import Scorer
 from didact.trained.signals.base import SignalTask
 from didact.trained.signals.scaffold import ScaffoldSignal
-from didact.types import Example
+from didact.types import Example, Image
 
 EXAMPLES = generate(60, seed=3)
 TRAIN, VALIDATION = EXAMPLES[:48], EXAMPLES[48:]
@@ -203,6 +204,47 @@ def test_validation_does_not_teach(folder: str, model: NetworkModel) -> None:
     assert losses.mean().item() == pytest.approx(together.item(), rel=1e-5)
     for name, value in population.state_dict().items():
         assert torch.equal(value, before[name])
+
+
+def test_students_of_images_learn_from_patches(tmp_path: Path) -> None:
+    for part in tiny_image_model(seed=1):
+        part.save_pretrained(tmp_path)
+    model = compose(*tiny_image_model())
+    rng = np.random.default_rng(0)
+    images = [Example(Image(rng.integers(0, 255, (16, 16, 3)).astype(np.uint8))) for _ in range(20)]
+    signal = scaffold(str(tmp_path), examples=8, student={"model": str(tmp_path)}, radius=1e-4, difference="central")
+    shape = HeadMixShape.build(model, model.units(images[:1]), 1, {}).double()
+    samples = signal.prepare(SignalTask(model, images[:16], images[16:]), shape)
+    population = cast("Population", samples.shared["students"])
+    population.double()
+    batch = first_batch(shape, samples)
+    inputs = {name: value.double() if value.is_floating_point() else value for name, value in batch.inputs.items()}
+
+    def losses() -> Tensor:
+        shared = {**samples.shared, "students": copy.deepcopy(population)}
+        drawn = torch.Generator().manual_seed(7)
+        return signal.loss(shape(inputs), dataclasses.replace(batch, shared=shared, generator=drawn)).mean()
+
+    (gradient,) = torch.autograd.grad(losses(), shape.phi)
+    direction = torch.randn(gradient.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    ends = []
+    for step in (1e-4, -2e-4):
+        shape.phi.data += step * direction
+        ends.append(float(losses().detach()))
+    assert float(gradient @ direction) == pytest.approx((ends[0] - ends[1]) / 2e-4, rel=1e-4)
+
+
+def test_a_copy_of_a_population_learns_by_itself(folder: str, model: NetworkModel) -> None:
+    _, samples = prepared(scaffold(folder), model)
+    population = cast("Population", samples.shared["students"])
+    other, before = copy.deepcopy(population), copy.deepcopy(population.state_dict())
+    places = other.windows(0)[0].reshape(2, 1, 4)
+    hints = torch.from_numpy(other.tokens.text[places]).float()
+    other.window(places, hints, torch.Generator())
+    for name, value in population.state_dict().items():
+        assert torch.equal(value, before[name])
+    assert any(not torch.equal(value, before[name]) for name, value in other.state_dict().items())
+    assert other.tokens is population.tokens
 
 
 def test_mixed_ages_have_a_student_at_every_stage() -> None:

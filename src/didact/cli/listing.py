@@ -34,7 +34,7 @@ SHOWN = {
     "students": ("name", "family", "answers", "channels", "summary"),
     "channels": ("name", "answers", "needs", "summary"),
     "presets": ("name", "family", "shape", "signals", "summary"),
-    "shapes": ("name", "family", "needs", "summary"),
+    "shapes": ("name", "family", "needs", "outputs", "summary"),
     "signals": ("name", "family", "needs", "outputs", "summary"),
     "models": ("model", "what"),
     "data": ("name", "task", "splits", "rationales", "from"),

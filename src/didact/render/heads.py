@@ -22,14 +22,13 @@ def heads_svg(
     title: str = "Weights of heads",
     low: float = 0,
 ) -> str:
-    """A heat map as a picture of its own, for light and dark pages; every square has its number to hover over.
+    """A heat map as a picture of its own, for light and dark pages, with hundredths in its squares.
 
     Args:
         values: (layers, heads).
         layers: numbers of the layers; from 0 on when not given.
         title: stands above the map.
-        low: the value without colour, such as 0.5 for areas under a curve; values below it are orange, and those above
-            it blue where there are some of both.
+        low: the value without colour, such as 0.5 for areas under a curve; values below it are orange.
     """
     rows = _checked(values, layers)
     width, height = _LEFT + CELL * values.shape[1] + _EDGE, _TOP + CELL * len(rows) + 20 + _EDGE
@@ -89,14 +88,15 @@ def _strength(value: float, values: NDArray[np.float64], low: float) -> float:
 def _square(value: float, head: tuple[int, int], place: tuple[float, float], strength: float) -> str:
     side, step = ("p" if strength >= 0 else "n"), round(10 * abs(strength))
     name = f"layer {head[0]}, head {head[1]}: {value:.3g}"
+    number = "" if not step else _text(_hundredths(value), place[0] + CELL / 2, place[1] + CELL * 0.64, "middle", 10)
     return (
         f'<rect class="{side}{step}" x="{place[0] + 1:g}" y="{place[1] + 1:g}" width="{CELL - 2}" height="{CELL - 2}" '
-        f'rx="3"><title>{name}</title></rect>'
+        f'rx="3"><title>{name}</title></rect>{number}'
     )
 
 
-def _text(text: str, x: float, y: float, anchor: str) -> str:
-    return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}">{html_text(text)}</text>'
+def _text(text: str, x: float, y: float, anchor: str, size: int = 12) -> str:
+    return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" font-size="{size}">{html_text(text)}</text>'
 
 
 def _style() -> str:

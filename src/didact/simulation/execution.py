@@ -11,6 +11,7 @@ import numpy as np
 from didact.errors import InputError
 from didact.progress import advance, working
 from didact.provenance import content_hash
+from didact.regions import plain_regions
 from didact.simulation.curves import best_point, points
 from didact.simulation.scoring import item_scores
 from didact.simulation.simulability import (
@@ -27,7 +28,8 @@ from didact.simulation.simulability import (
 )
 from didact.stats.crossed import crossed_gain, precise_enough
 from didact.students.base import CurvePoint, Hint, LabelledExample, Student, StudentOutcome, StudentRun, TaskSetup
-from didact.types import Floats
+from didact.students.matching import check_examples
+from didact.types import Floats, Region, Span
 
 FORMAT = 2
 """Part of every key; raised when stored outcomes must not be used any more."""
@@ -53,6 +55,8 @@ def simulate(
         execution: where and how long.
     """
     matches = matching_channels(students, channels, data.kind)
+    for student in students.values():
+        check_examples(student.card, (labelled.example for labelled in (*data.pool, *data.test)))
     runs = _StudentRuns(data, students, channels, plan or Plan(), execution or Execution())
     groups = [_Group(student, size, matches[student]) for student in students for size in runs.plan.sizes]
     total = sum(len(runs.of_group(group, range(runs.plan.last))) for group in groups)
@@ -304,7 +308,8 @@ def _example_hash(labelled: LabelledExample) -> str:
 
 
 def _span_bytes(hint: Hint) -> bytes:
-    return np.array([(span.start, span.end, span.field) for span in hint.spans], dtype=np.int64).tobytes()
+    places = [number for region in hint.spans for number in _place(region)]
+    return np.array(places, dtype=np.int64).tobytes()
 
 
 def _hint_hash(hint: Hint, spans: bytes) -> str:
@@ -313,3 +318,9 @@ def _hint_hash(hint: Hint, spans: bytes) -> str:
     links = [(first.start, first.end, second.start, second.end) for first, second in hint.links]
     digest.update(np.array(links, dtype=np.int64).tobytes())
     return digest.hexdigest()[:16]
+
+
+def _place(region: Region) -> Sequence[int]:
+    if isinstance(region, Span):  # by far the most
+        return region.start, region.end, region.field
+    return plain_regions([region])[0]

@@ -15,7 +15,7 @@ from didact.errors import InputError, ParameterError
 from didact.ops.units import word_spans
 from didact.registry import unknown
 from didact.students.base import Hint
-from didact.types import Example, Explanation, Floats, Span, overlap_matrix
+from didact.types import Example, Explanation, Floats, Region, Span, overlap_matrix
 
 Kind = Literal["top", "dense", "softmax"]
 KINDS: tuple[Kind, ...] = ("top", "dense", "softmax")
@@ -95,7 +95,7 @@ class HintFormat:
             weights = softmax(scores, 1.0 if self.temperature is None else self.temperature)
         else:
             weights = normalised(highest(scores, part(len(scores), self.share), explanation.example))
-        return Hint(explanation.units.spans, weights)
+        return Hint(explanation.units.regions, weights)
 
     def hints(self, explanations: Sequence[Explanation]) -> list[Hint]:
         """One hint per explanation."""
@@ -194,5 +194,5 @@ def _common(first: Hint, second: Hint) -> float | None:
     return float(touching.any(axis=1).sum() + touching.any(axis=0).sum()) / (len(a) + len(b))
 
 
-def _marked(hint: Hint) -> tuple[Span, ...]:
+def _marked(hint: Hint) -> tuple[Region, ...]:
     return tuple(hint.spans[i] for i in np.flatnonzero(hint.weights))

@@ -251,15 +251,8 @@ def teacher_answers(model: Model, examples: Sequence[Example]) -> list[LabelledE
     """Examples with the model's predictions: the class's index, the number or the span. Gold labels are not used.
 
     Raises:
-        InputError: an example is an image, or the model predicts that a question has no answer, or an answer that is no
-            place in the input.
+        InputError: the model predicts that a question has no answer, or an answer that is no place in the input.
     """
-    for example in examples:
-        if not example.is_textual:
-            raise InputError(
-                f"students read texts and pairs of texts, and {example.preview} was given; evaluate grades "
-                "explanations of images, without students"
-            )
     return [
         LabelledExample(example, _imitated(example, prediction))
         for example, prediction in zip(examples, model.predict(examples), strict=True)

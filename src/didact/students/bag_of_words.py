@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from didact.ops.units import word_spans
-from didact.students.base import FeaturePrior, Hint, Ints, StudentRun
+from didact.students.base import FeaturePrior, Hint, Ints, StudentRun, spans_of
 from didact.types import Example, Floats
 
 Weighting = Literal["tfidf", "binary"]
@@ -281,7 +281,7 @@ def _marked(hint: Hint) -> tuple[Ints, Floats]:
     if hint not in _MARKED:
         weights = np.asarray(hint.weights, dtype=np.float64)
         chosen = np.flatnonzero(weights > 0)
-        spans = [hint.spans[number] for number in chosen.tolist()]
+        spans = spans_of([hint.spans[number] for number in chosen.tolist()])
         places = _ints([(span.field, span.start, span.end) for span in spans]).reshape(-1, 3)
         _MARKED[hint] = places, weights[chosen]
     return _MARKED[hint]

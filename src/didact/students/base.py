@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from didact.errors import InputError
 from didact.registry import Registry
 from didact.settings import Configured
-from didact.types import Answer, AnswerKind, Example, Floats, Span
+from didact.types import Answer, AnswerKind, Example, Floats, Region, Span
 
 Ints = NDArray[np.int64]
 
@@ -37,6 +38,10 @@ Capability = str
 """
 
 
+Reads = Literal["text", "image"]
+"""What a student is given."""
+
+
 @dataclass(frozen=True)
 class LabelledExample:
     """An example and the teacher's answer; the gold answer only where people are the teacher."""
@@ -47,17 +52,25 @@ class LabelledExample:
 
 @dataclass(frozen=True, eq=False)
 class Hint:
-    """What a student may see of an explanation while it is trained, as regions of the source text.
+    """What a student may see of an explanation while it is trained, as regions of the source.
 
     Attributes:
-        spans: the explained pieces of the text.
+        spans: the explained pieces of the text, or parts of the image.
         weights: their importance, none negative; all zero is an empty hint. Sets have equal weights on their members.
         links: phrases that mean the same, of the question (field 0) and of the passage (field 1); for answer spans.
     """
 
-    spans: tuple[Span, ...]
+    spans: tuple[Region, ...]
     weights: Floats
     links: tuple[tuple[Span, Span], ...] = ()
+
+
+def spans_of(regions: Sequence[Region]) -> list[Span]:
+    """Regions of a text; refused where one is a part of an image."""
+    spans = [region for region in regions if isinstance(region, Span)]
+    if len(spans) != len(regions):
+        raise InputError("a hint points at a part of an image, and the student reads texts; give hints of texts")
+    return spans
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +157,7 @@ class StudentCard:
         reference: where it was published, or what it follows.
         answers: kinds of answers it can imitate.
         offers: what channels can use of it.
+        reads: "text" for texts and pairs of texts, or "image".
     """
 
     name: str
@@ -152,6 +166,7 @@ class StudentCard:
     reference: str
     answers: frozenset[AnswerKind] = frozenset({"class", "number"})
     offers: frozenset[Capability] = frozenset()
+    reads: Reads = "text"
 
 
 @dataclass(frozen=True)
@@ -256,6 +271,7 @@ class Batch:
             link; None where there are no links.
         passage: positions that an answer span may cover (S, B, L), bool; None where answers are no spans.
         places: places of the examples in the pool (S, B); None for batches of other origin.
+        pixels: of images (S, B, channels, height, width); None for texts.
     """
 
     ids: Tensor
@@ -267,6 +283,7 @@ class Batch:
     links: Tensor | None = None
     passage: Tensor | None = None
     places: Tensor | None = None
+    pixels: Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from torch import Tensor
 from didact.errors import InputError, ParameterError
 from didact.students.base import Batch, Ints, LabelledExample, StudentRun, TaskSetup
 from didact.students.optimization import Schedule
+from didact.students.patched import PatchedImages
 from didact.students.tokenized import HintTable, TokenizedTexts, answer_positions, hint_table
 from didact.types import Floats
 
@@ -86,6 +87,9 @@ class TextTensors:
         self._ids, self._types, self._text, self._lengths = (
             torch.from_numpy(values).to(self.device) for values in (texts.ids, texts.types, texts.text, texts.lengths)
         )
+        self._pixels = None
+        if isinstance(texts, PatchedImages):
+            self._pixels = torch.from_numpy(texts.pixels).to(self.device)
         self._passage = None
         if setup.kind == "span":
             self._passage = torch.from_numpy(texts.text & (texts.fields == 1)).to(self.device)
@@ -110,6 +114,7 @@ class TextTensors:
             zero.expand(mask.shape),
             passage=None if self._passage is None else self._passage[:, :width][places],
             places=places,
+            pixels=None if self._pixels is None else self._pixels[places],
         )
 
 

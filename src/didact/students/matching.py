@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from didact.errors import CapabilityError, ParameterError
+from collections.abc import Iterable
+
+from didact.errors import CapabilityError, InputError, ParameterError
 from didact.models.device import choose_device
-from didact.students.base import CHANNELS, STUDENTS, ChannelCard, Student, StudentCard, TaskSetup
-from didact.types import AnswerKind
+from didact.students.base import CHANNELS, STUDENTS, ChannelCard, Reads, Student, StudentCard, TaskSetup
+from didact.types import AnswerKind, Example
 
 
 def reaches(channel: ChannelCard, student: StudentCard, kind: AnswerKind | None = None) -> bool:
@@ -25,9 +27,22 @@ def reaching(student: StudentCard, kind: AnswerKind | None = None) -> list[str]:
     return sorted(card.name for card in CHANNELS.cards() if reaches(card, student, kind))
 
 
-def imitating(kind: AnswerKind) -> list[str]:
-    """Names of all registered students that can imitate answers of a kind."""
-    return sorted(card.name for card in STUDENTS.cards() if kind in card.answers)
+def imitating(kind: AnswerKind, reads: Reads | None = None) -> list[str]:
+    """Names of all registered students that can imitate answers of a kind, and read texts or images."""
+    able = (card for card in STUDENTS.cards() if kind in card.answers)
+    return sorted(card.name for card in able if reads in (None, card.reads))
+
+
+def check_examples(student: StudentCard, examples: Iterable[Example]) -> None:
+    """Refuse images where the student reads texts, and texts where it reads images."""
+    for example in examples:
+        if example.is_textual != (student.reads == "text"):
+            given: Reads = "text" if example.is_textual else "image"
+            able = sorted(card.name for card in STUDENTS.cards() if card.reads == given)
+            raise InputError(
+                f"{student.name} reads {student.reads}s, and {example.preview} was given; students that read "
+                f"{given}s: {', '.join(able)}"
+            )
 
 
 def check_setup(student: Student, setup: TaskSetup) -> None:

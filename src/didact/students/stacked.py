@@ -161,7 +161,8 @@ class _RowCount:
         self.rows = size
 
     def count(self, _: nn.Module, args: tuple[Tensor, ...], kwargs: dict[str, Tensor]) -> None:
-        self.rows = len(kwargs["input_ids"] if "input_ids" in kwargs else args[0])
+        named = (kwargs[name] for name in ("input_ids", "pixel_values") if name in kwargs)
+        self.rows = len(next(named, args[0] if args else ()))
 
 
 def _replaced(model: nn.Module, name: str, module: nn.Module, rows: _RowCount) -> nn.Module:

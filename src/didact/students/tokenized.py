@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from didact.errors import InputError
 from didact.models.tokens.encoding import Encoder
 from didact.ops.units import TokenSpan, word_spans
-from didact.students.base import Hint, Ints, LabelledExample
-from didact.types import Example, Span
+from didact.students.base import Hint, Ints, LabelledExample, spans_of
+from didact.types import Example, Region, Span
 
 PADDING, UNKNOWN, SEPARATOR = 0, 1, 2
 """Token numbers that a vocabulary of words reserves."""
@@ -59,9 +59,10 @@ class TokenizedTexts:
         """Whether a position stands for characters of the source (texts, L)."""
         return (self.fields >= 0) & (self.ends > self.starts)
 
-    def touched(self, row: int, spans: Sequence[Span]) -> Bools:
-        """Which positions of a text share a character with each span: (spans, L)."""
-        where = np.array([(span.field, span.start, span.end) for span in spans], dtype=np.int64).reshape(-1, 3, 1)
+    def touched(self, row: int, regions: Sequence[Region]) -> Bools:
+        """Which positions of a text share a character with each region, all of which are spans: (regions, L)."""
+        places = [(span.field, span.start, span.end) for span in spans_of(regions)]
+        where = np.array(places, dtype=np.int64).reshape(-1, 3, 1)
         overlap = (self.starts[row] < where[:, 2]) & (self.ends[row] > where[:, 1])
         touched: Bools = overlap & (self.fields[row] == where[:, 0]) & self.text[row]
         return touched

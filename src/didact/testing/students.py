@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from didact.students.base import (
     ChannelCard,
     Hint,
     LabelledExample,
+    Reads,
     Student,
     StudentCard,
     StudentOutcome,
@@ -30,9 +31,9 @@ from didact.students.base import (
     TaskSetup,
 )
 from didact.students.matching import reaches
-from didact.types import ANSWER_KINDS, AnswerKind, Example, Span
+from didact.types import ANSWER_KINDS, AnswerKind, Box, Example, Image, Span
 
-POOL, TEST, WORDS = 64, 40, 4
+POOL, TEST, WORDS, SIDE = 64, 40, 4, 32
 GOOD, BAD = ("wonderful", "brilliant", "charming"), ("dreadful", "boring", "awful")
 FILLERS = ("the", "film", "plot", "rainy", "evening", "old", "cinema", "sister", "music", "camera", "with", "and")
 
@@ -77,12 +78,13 @@ def card_is_complete(student: Student, channel: Channel | None) -> None:
     assert card.reference
     assert card.answers, "a student imitates at least one kind of answer"
     assert card.answers <= set(ANSWER_KINDS), card.answers
+    assert card.reads in get_args(Reads), card.reads
 
 
 def learns_a_separable_corpus(student: Student, channel: Channel | None) -> None:
     """On texts with one decisive word, most test texts are answered right."""
     kind = _kind(student)
-    pool, test = _corpus(kind)
+    pool, test = _corpus(kind, student.card.reads)
     setup = TaskSetup(kind, 2 if kind == "class" else 1)
     (outcome,) = student.train_and_predict(pool, [_run(kind, 0, POOL)], [item.example for item in test], setup)
     assert outcome.failure is None, outcome.failure
@@ -133,7 +135,7 @@ def same_seed_same_answers(student: Student, channel: Channel | None) -> None:
 def a_curve_changes_nothing(student: Student, channel: Channel | None) -> None:
     """Tests during the training leave the answers as they are; the last point of the curve has them."""
     kind = _kind(student)
-    pool, test = _corpus(kind)
+    pool, test = _corpus(kind, student.card.reads)
     examples = [labelled.example for labelled in test]
     setup = TaskSetup(kind, 2 if kind == "class" else 1)
     runs = [_run(kind, 0, 16)]
@@ -165,7 +167,7 @@ def weight_zero_is_no_hints(student: Student, channel: Channel | None) -> None:
     """With hints of weight 0 the answers are those without hints; also where the hints are not finite."""
     kind = _kind(student, channel)
     plain = _run(kind, 0, 16)
-    unused = [dataclasses.replace(plain, hints=_hints(kind, plain, weight)) for weight in (1.0, np.nan)]
+    unused = [dataclasses.replace(plain, hints=_hints(student, kind, plain, weight)) for weight in (1.0, np.nan)]
     without, *others = _trained(student, [plain, *unused], kind, channel, together=1)
     for outcome in others:
         _same(without, outcome)
@@ -175,7 +177,7 @@ def hints_make_a_difference(student: Student, channel: Channel | None) -> None:
     """With hints, a student's training is another one than without."""
     kind = _kind(student, channel)
     plain = _run(kind, 0, 16)
-    hinted = dataclasses.replace(plain, hints=_hints(kind, plain), weight=1.0)
+    hinted = dataclasses.replace(plain, hints=_hints(student, kind, plain), weight=1.0)
     (one,), (other,) = (_trained(student, [run], kind, channel) for run in (plain, hinted))
     shared = one.details.keys() & other.details.keys()
     different = any(one.details[name] != other.details[name] for name in shared)
@@ -186,8 +188,8 @@ def hints_that_are_not_finite_are_reported(student: Student, channel: Channel | 
     """A run with NaN in its hints is a failure, and the students beside it are as if it were not there."""
     kind = _kind(student, channel)
     plain = [_run(kind, seed, 16) for seed in range(3)]
-    runs = [dataclasses.replace(run, hints=_hints(kind, run), weight=1.0) for run in plain]
-    runs[1] = dataclasses.replace(runs[1], hints=_hints(kind, runs[1], np.nan))
+    runs = [dataclasses.replace(run, hints=_hints(student, kind, run), weight=1.0) for run in plain]
+    runs[1] = dataclasses.replace(runs[1], hints=_hints(student, kind, runs[1], np.nan))
     first, spoilt, last = _trained(student, runs, kind, channel, together=3)
     assert spoilt.failure, "hints that are not finite were not reported"
     for run, outcome in ((runs[0], first), (runs[2], last)):
@@ -234,23 +236,40 @@ def _kind(student: Student, channel: Channel | None = None) -> AnswerKind:
 
 
 @cache
-def _corpus(kind: AnswerKind) -> tuple[list[LabelledExample], list[LabelledExample]]:
-    """Training pool and test examples: fillers with one decisive word, which is the answer where it is a span."""
+def _corpus(kind: AnswerKind, reads: Reads = "text") -> tuple[list[LabelledExample], list[LabelledExample]]:
+    """Training pool and test examples with one decisive word, which is the answer where it is a span, or square."""
     rng = np.random.default_rng(0)
     labelled = []
     for _ in range(POOL + TEST):
-        label, place = int(rng.integers(2)), int(rng.integers(WORDS))
-        words = rng.choice(FILLERS, WORDS).tolist()
-        words[place] = str(rng.choice(GOOD if label else BAD))
-        start = len(" ".join([*words[:place], ""])) if place else 0
+        label = int(rng.integers(2))
         if kind == "span":
-            span = Span(start, start + len(words[place]), 1)
-            labelled.append(LabelledExample(Example("which word is it", " ".join(words), rationale=[span]), span))
-        else:
-            span = Span(start, start + len(words[place]))
-            answer = label if kind == "class" else 2.0 * label - 1 + 0.1 * float(rng.normal())
-            labelled.append(LabelledExample(Example(" ".join(words), rationale=[span]), answer))
+            example, region = _text(rng, label, question="which word is it")
+            labelled.append(LabelledExample(example, region))
+            continue
+        example, _ = _text(rng, label) if reads == "text" else _image(rng, label)
+        answer = label if kind == "class" else 2.0 * label - 1 + 0.1 * float(rng.normal())
+        labelled.append(LabelledExample(example, answer))
     return labelled[:POOL], labelled[POOL:]
+
+
+def _text(rng: np.random.Generator, label: int, question: str = "") -> tuple[Example, Span]:
+    """Fillers with one decisive word, perhaps behind a question, and where it stands."""
+    place = int(rng.integers(WORDS))
+    words = rng.choice(FILLERS, WORDS).tolist()
+    words[place] = str(rng.choice(GOOD if label else BAD))
+    start = len(" ".join([*words[:place], ""])) if place else 0
+    span = Span(start, start + len(words[place]), 1 if question else 0)
+    fields = [question, " ".join(words)] if question else [" ".join(words)]
+    return Example(*fields, rationale=[span]), span
+
+
+def _image(rng: np.random.Generator, label: int) -> tuple[Example, Box]:
+    """Gray noise with a red or a blue square, and where it stands."""
+    pixels = np.repeat(rng.integers(60, 120, (SIDE, SIDE, 1)), 3, axis=2).astype(np.uint8)
+    top, left = (4 * int(rng.integers(SIDE // 4 - 3)) for _ in range(2))
+    pixels[top : top + 16, left : left + 16] = (230, 20, 20) if label else (20, 20, 230)
+    box = Box(left, top, left + 16, top + 16)
+    return Example(Image(pixels), rationale=[box]), box
 
 
 def _run(kind: AnswerKind, seed: int, count: int) -> StudentRun:
@@ -258,17 +277,15 @@ def _run(kind: AnswerKind, seed: int, count: int) -> StudentRun:
     return StudentRun(places, [None] * count, 0.0, seed)
 
 
-def _hints(kind: AnswerKind, run: StudentRun, weight: float = 1.0) -> list[Hint]:
-    """The decisive word of each text; for spans also a link from the question to it."""
-    spans = [_decisive(kind, place) for place in run.places.tolist()]
-    links = [((Span(6, 10), span),) if kind == "span" else () for span in spans]
-    return [Hint((span,), np.array([weight]), link) for span, link in zip(spans, links, strict=True)]
-
-
-def _decisive(kind: AnswerKind, place: int) -> Span:
-    (region,) = _corpus(kind)[0][place].example.rationale or ()
-    assert isinstance(region, Span)
-    return region
+def _hints(student: Student, kind: AnswerKind, run: StudentRun, weight: float = 1.0) -> list[Hint]:
+    """The decisive word or square of each example; for spans also a link from the question to it."""
+    pool, _ = _corpus(kind, student.card.reads)
+    made = []
+    for place in run.places.tolist():
+        (region,) = pool[place].example.rationale or [Span(0, 0)]
+        links = ((Span(6, 10), region),) if kind == "span" and isinstance(region, Span) else ()
+        made.append(Hint((region,), np.array([weight]), links))
+    return made
 
 
 def _trained(
@@ -279,7 +296,7 @@ def _trained(
     together: int | None = None,
 ) -> list[StudentOutcome]:
     """Outcomes after two epochs, which is enough to compare them."""
-    pool, test = _corpus(kind)
+    pool, test = _corpus(kind, student.card.reads)
     setup = TaskSetup(kind, 2 if kind == "class" else 1, channel, together=together)
     if "epochs" in student.parameters:
         student = dataclasses.replace(student, epochs=2)  # type: ignore[call-arg]
@@ -297,7 +314,7 @@ def _same(one: StudentOutcome, other: StudentOutcome) -> None:
 
 
 def _refused(student: Student, setup: TaskSetup, named: Sequence[str]) -> None:
-    pool, test = _corpus("class")
+    pool, test = _corpus("class", student.card.reads)
     message = ""
     try:
         student.train_and_predict(pool, [_run("class", 0, 4)], [test[0].example], setup)

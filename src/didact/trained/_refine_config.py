@@ -29,11 +29,8 @@ class RefineConfig:
             With a limit the result depends on the machine.
         rows: texts refined together at most; fewer where memory is short. The result does not depend on it.
         rank: learn changes of this rank to the matrices of linear layers instead of copies of them; None for copies.
-        draws: maps that are drawn around the best one after the last step, in four rounds, each around the best of
-            those before; they need a judge. A metric at a fixed share of the units has no gradient of its own, and
-            noise exchanges single units.
         weight_decay: of AdamW.
-        seed: of the first values of changes of low rank, and of draws.
+        seed: of the first values of changes of low rank.
     """
 
     steps: int | None = 10
@@ -41,7 +38,6 @@ class RefineConfig:
     seconds: float | None = None
     rows: int = 32
     rank: int | None = None
-    draws: int = 0
     weight_decay: float = 0.01
     seed: int = 0
 
@@ -56,7 +52,7 @@ class RefineConfig:
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise ParameterError(f"{name} of refinement must be above 0 and finite, got {value!r}")
-        for name in ("weight_decay", "seed", "draws"):
+        for name in ("weight_decay", "seed"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ParameterError(f"{name} of refinement must not be negative, got {getattr(self, name)!r}")
 
@@ -80,7 +76,6 @@ class RefineConfig:
             "learning_rate": self.rate,
             "seconds": self.seconds,
             "rank": self.rank,
-            "draws": self.draws,
             "weight_decay": self.weight_decay,
             "seed": self.seed,
         }

@@ -126,8 +126,13 @@ def _reference(about: SavedOrigin) -> str:
 
 
 def _settings(settings: Mapping[str, object], without: tuple[str, ...] = ()) -> str:
-    listed = [f"{name}={value}" for name, value in settings.items() if name not in without and value is not None]
+    listed = [f"{name}={_value(one)}" for name, one in settings.items() if name not in without and one is not None]
     return f" ({', '.join(listed)})" if listed else ""
+
+
+def _value(setting: object) -> str:
+    """The setting, or how many numbers it has where these are too many to read."""
+    return f"{len(setting)} values" if isinstance(setting, list) and len(setting) > 16 else str(setting)
 
 
 def _table(title: str, heads: tuple[str, str], rows: Mapping[str, object]) -> str:

@@ -27,6 +27,7 @@ from didact.provenance import content_hash
 from didact.trained import checkpoints
 from didact.trained._accelerating import make_accelerator, seed_dropout
 from didact.trained._batching import by_length, share, shuffled
+from didact.trained._collated import collated
 from didact.trained._fit_state import Checkpoint, Place
 from didact.trained.fit_types import Epoch, FitConfig, Fitted, TrainingRun
 from didact.trained.samples import Sample, TrainingSamples, batch_of, samples_hash
@@ -71,7 +72,7 @@ def fit(
         raise InputError("there are no training samples; give at least one text with its targets")
     data_hash = samples_hash(first)
     marks = {
-        "configuration": content_hash([{**dataclasses.asdict(config), "checkpoint_every": None}, monitor is None]),
+        "configuration": content_hash([config.deciding(), monitor is None]),
         "shape": content_hash([shape.card.name, shape.settings, checkpoints.tensors_hash(shape.state_dict())]),
         "signal": content_hash([signal.card.name, signal.parameters]),
         "training data": data_hash,
@@ -131,9 +132,10 @@ class _Training:
         self.shared: dict[str, object] = {**shared, **modules, **carried}
         trained = [*shape.parameters(), *self.beside.parameters()]
         self.model, self.optimizer = self.accelerator.prepare(shape, _optimizer(trained, task.config))
+        self.collated = collated(shape, task.samples, self.device)
         self.place = Place()
         self.best: dict[str, Tensor] = {}
-        self.started = time.perf_counter()
+        self.started = self.written = time.perf_counter()
         self.checkpoint = self._checkpoint(task.folder)
 
     def run(self) -> tuple[TrainingRun, dict[str, Tensor]]:
@@ -215,7 +217,10 @@ class _Training:
 
     def _losses(self, samples: Sequence[Sample], rows: Ints, generator: torch.Generator | None) -> Tensor:
         """The loss of each text, (rows,); without a generator, in validation."""
-        batch = batch_of(self.shape, samples, rows, self.device, self.shared)
+        if generator is None or self.collated is None:
+            batch = batch_of(self.shape, samples, rows, self.device, self.shared)
+        else:
+            batch = self.collated.batch(rows, self.shared)
         batch = dataclasses.replace(batch, generator=generator)
         # In validation each process has batches of its own, so none may wait for the others in its forward pass.
         outputs = self.kept(batch.inputs) if generator is None else self.model(batch.inputs)
@@ -307,10 +312,16 @@ class _Training:
         return Checkpoint(path, self.task.marks, networks, self.optimizer, self.accelerator)
 
     def _save(self) -> None:
-        if self.checkpoint is not None:
+        if self.checkpoint is not None and self._is_due():
             self.place.seconds = 0.0 if not self.place.step else time.perf_counter() - self.started
             whole = dataclasses.replace(self.place, loss=self._together(self.place.loss))
             self.checkpoint.write(whole, self.best)
+            self.written = time.perf_counter()
+
+    def _is_due(self) -> bool:
+        """Whether the last checkpoint is old enough; several processes, whose clocks differ, always write."""
+        waited = time.perf_counter() - self.written
+        return self.place.finished or self.accelerator.num_processes > 1 or waited >= self.config.checkpoint_seconds
 
 
 def _optimizer(trained: Sequence[nn.Parameter], config: FitConfig) -> torch.optim.Optimizer:

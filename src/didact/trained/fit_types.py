@@ -44,6 +44,8 @@ class FitConfig:
         seed: decides everything random.
         initialisations: train so many times, from seed, seed + 1 and so on, and keep the best.
         checkpoint_every: write a checkpoint after so many steps and after each epoch; None for each epoch only.
+        checkpoint_seconds: but none sooner than so long after the one before, for trainings whose state is large. What
+            was done since then is done again after a kill. Several processes do not go by it.
         device: "cpu", or "auto" for what Accelerate finds.
     """
 
@@ -64,6 +66,7 @@ class FitConfig:
     seed: int = 0
     initialisations: int = 1
     checkpoint_every: int | None = None
+    checkpoint_seconds: float = 0.0
     device: Device = "auto"
 
     def __post_init__(self) -> None:
@@ -85,10 +88,9 @@ class FitConfig:
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise ParameterError(f"{name} of fit must be above 0, got {value!r}")
-        if not self.weight_decay >= 0 or self.seed < 0:
-            raise ParameterError(
-                f"weight_decay and seed of fit must not be negative, got {self.weight_decay!r} and {self.seed!r}"
-            )
+        for name in ("weight_decay", "seed", "checkpoint_seconds"):
+            if not getattr(self, name) >= 0:
+                raise ParameterError(f"{name} of fit must not be negative, got {getattr(self, name)!r}")
         if not 0 <= self.warmup < 1:
             raise ParameterError(f"warmup of fit is a share, at least 0 and below 1; got {self.warmup!r}")
         if not 0 <= self.average <= 1:
@@ -102,6 +104,12 @@ class FitConfig:
             if name not in names:
                 raise ParameterError(unknown("setting of fit", name, names))
         return cls(**settings)  # type: ignore[arg-type] # checked when it is made
+
+    def deciding(self) -> dict[str, object]:
+        """The settings that decide the result of a training; how often it is stored does not."""
+        settings = {**dataclasses.asdict(self), "checkpoint_every": None}
+        del settings["checkpoint_seconds"]
+        return settings
 
     def rate(self, progress: float) -> float:
         """The learning rate when ``progress``, from 0 to 1, of the training is done."""

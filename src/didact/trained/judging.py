@@ -42,3 +42,11 @@ class Judge:
         """Mean over the explanations on which the measure is defined; NaN where it is on none."""
         values = self.grades(model, explanations)
         return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
+
+
+def selected_on_text(measure: str, maps: int) -> str:
+    """The warning of an explanation that a measure chose on the explained text itself."""
+    return (
+        f"Selected on this text by {measure}, out of {maps} maps: it flatters this explanation, so compare it by that "
+        "measure only with explainers that may choose in the same way."
+    )

@@ -22,11 +22,10 @@ from didact.models.planner import Ints, default_budget, is_out_of_memory, run
 from didact.protocols import Model
 from didact.trained._refine_config import RefineConfig as RefineConfig
 from didact.trained._refine_copies import RowCopies
-from didact.trained._refine_draws import around, split_draws
 from didact.trained._refine_memory import activation_bytes, rows_that_fit
 from didact.trained._refine_steps import Objective, refine_rows
 from didact.trained.explainer import LearnedExplainer
-from didact.trained.judging import Judge
+from didact.trained.judging import Judge, selected_on_text
 from didact.trained.samples import TrainingBatch, batch_of
 from didact.trained.signals.base import REFERENCE, SIGNALS, Signal, SignalTask
 from didact.trained.wrapping import WrappedExplainer, added
@@ -86,11 +85,6 @@ class RefinedExplainer(WrappedExplainer):
             )
         self.config = config or RefineConfig()
         self.judge = judge
-        if self.config.draws and judge is None:
-            raise ParameterError(
-                f"draws={self.config.draws} are maps that a measure chooses from, and none is given; name a metric, or "
-                "set draws to 0"
-            )
         self.signal = signal or _refining(learned.signal)
         self._same = self.signal.card.name == learned.signal.card.name
         if not self._same and self.signal.outputs != 1:
@@ -135,7 +129,7 @@ class RefinedExplainer(WrappedExplainer):
         ]
         with metered() as meter:
             self.judge.grades(model, maps)
-        return round(meter.forwards / len(maps) * (1 + (self.config.steps or 1) + self.config.draws))
+        return round(meter.forwards / len(maps) * (1 + (self.config.steps or 1)))
 
     def own(self, shape: NetworkSize) -> Own:
         """Arithmetic of the learned network and of its updates, and the memory of as many copies as are allowed."""
@@ -169,8 +163,6 @@ class RefinedExplainer(WrappedExplainer):
         with exclusive(self._copies.shape), metered() as meter:
             candidates = self._candidates(model, first)
             values = self._values(model, first, candidates)
-            for spread, count in split_draws(self.config.draws):
-                candidates, values = self._with_draws(model, first, candidates, values, (spread, count))
         cost = _shared(meter, len(first))
         return [self._chosen(*text, cost) for text in zip(first, candidates, values, strict=True)]
 
@@ -229,37 +221,15 @@ class RefinedExplainer(WrappedExplainer):
         cuts = np.cumsum([ok.sum() for ok in finite])[:-1]
         return [_placed(own, ok) for own, ok in zip(np.split(signed, cuts), finite, strict=True)]
 
-    def _with_draws(
-        self,
-        model: Model,
-        first: Sequence[Explanation],
-        candidates: Sequence[_Candidates],
-        values: Sequence[Floats],
-        drawn: tuple[float, int],
-    ) -> tuple[list[_Candidates], list[Floats]]:
-        """The maps of all texts and those drawn around the best of each, with their values."""
-        made = [
-            _Candidates(around(one, own.scores[_best(known)], *drawn, self.config.seed), np.full(drawn[1], np.inf))
-            for one, own, known in zip(first, candidates, values, strict=True)
-        ]
-        more = self._values(model, first, made)
-        joined = [
-            _Candidates(np.vstack([own.scores, new.scores]), np.append(own.losses, new.losses))
-            for own, new in zip(candidates, made, strict=True)
-        ]
-        return joined, [np.append(own, new) for own, new in zip(values, more, strict=True)]
-
     def _chosen(self, first: Explanation, candidates: _Candidates, values: Floats, cost: Cost) -> Explanation:
-        best, steps = _best(values), len(values) - 1 - self.config.draws
+        best = int(np.argmin(np.where(np.isnan(values), np.inf, values)))  # the first of equals: the least refined
         sign = 1.0 if self.judge is None or self.judge.lower_is_better else -1.0
         details = {
-            "steps": float(steps),
-            "chosen step": float(min(best, steps)),
+            "steps": float(len(values) - 1),
+            "chosen step": float(best),
             f"{self.chosen_by}, unrefined": _plain(sign * values[0]),
             f"{self.chosen_by}, chosen": _plain(sign * values[best]),
         }
-        if self.config.draws:
-            details["chosen draw"] = float(max(0, best - steps))
         return dataclasses.replace(
             first,
             method=self.card.name,
@@ -267,13 +237,7 @@ class RefinedExplainer(WrappedExplainer):
             parameters=self.parameters,
             cost=added(first.cost, cost),
             details={**first.details, **details},
-            warnings=(*first.warnings, self._notice(len(values))),
-        )
-
-    def _notice(self, maps: int) -> str:
-        return (
-            f"Selected on this text by {self.chosen_by}, out of {maps} maps: it flatters this explanation, so compare "
-            "it by that measure only with explainers that may choose in the same way."
+            warnings=(*first.warnings, selected_on_text(self.chosen_by, len(values))),
         )
 
     def _check_target(self, explanation: Explanation) -> None:
@@ -309,11 +273,6 @@ def _shared(meter: Meter, texts: int) -> Cost:
     counts = (meter.forwards, meter.backwards, meter.evaluated)
     forwards, backwards, evaluated = (round(number / texts) for number in counts)
     return Cost(forwards, backwards, evaluated, meter.seconds / texts)
-
-
-def _best(values: Floats) -> int:
-    """Place of the smallest value, the first of equal ones: the least refined map."""
-    return int(np.argmin(np.where(np.isnan(values), np.inf, values)))
 
 
 def _placed(values: Floats, known: NDArray[np.bool_]) -> Floats:

@@ -8,22 +8,26 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from didact.attribution.base import ATTRIBUTIONS
 from didact.cli import main
 from didact.errors import FormatError, InputError, ParameterError
 from didact.experiments.engine.run import run_recipe
 from didact.experiments.engine.steps import RunOptions
 from didact.experiments.papers import smat
 from didact.experiments.papers.smat_published import PLAUSIBILITY, SIMULABILITY
-from didact.experiments.scaffolding.findings import ScaffoldingFindings, TaughtGroup
+from didact.experiments.scaffolding.curves import drawn_curves, value_matrices
+from didact.experiments.scaffolding.findings import ScaffoldingFindings, TaughtGroup, used_heads
 from didact.experiments.scaffolding.recipe import ScaffoldingRecipe
-from didact.experiments.scaffolding.report import markdown, page, report, tables
+from didact.experiments.scaffolding.report import heads_maps, markdown, page, report, tables
+from didact.simulation.simulability import LearningCurves, Setting, Simulation
+from didact.students.base import CHANNELS, STUDENTS
 
 RECIPES = Path(__file__).resolve().parents[3] / "recipes" / "smat"
 SMALL = """
 name = "small"
 tables = [1, 2]
 explainers = ["gradient_norm", { method = "attention", label = "attention_all_layers", level = "token" }]
-trained = [{ preset = "aml", label = "smat", epochs = 1 }]
+trained = [{ preset = "smat", label = "smat", search = "none", start = "layer:1", students = 0, level = "token" }]
 students = ["ridge", { student = "bilstm_attention", embedding = 8, hidden = 8, epochs = 4 }]
 curve = 2
 choose = "best"
@@ -134,7 +138,17 @@ def test_medians_and_quartiles_are_over_students(findings: ScaffoldingFindings) 
 def test_the_explainer_saw_neither_test_texts_nor_more_than_it_was_given(run: Path) -> None:
     facts = json.loads((run / "explainers.json").read_text(encoding="utf-8"))
     assert facts["training"]["texts"] == 8
-    assert facts["explainers"]["smat"]["preset"] == "aml"
+    assert facts["explainers"]["smat"]["preset"] == "smat"
+
+
+def test_the_weights_of_heads_are_reported_and_drawn(run: Path, findings: ScaffoldingFindings) -> None:
+    ((label, layers, weights),) = heads_maps(findings)
+    assert label == "smat"
+    assert list(layers) == list(range(len(weights)))
+    assert weights[1].sum() == pytest.approx(1)
+    assert len(used_heads(findings.trainings["explainers"]["smat"])) == weights.shape[1]
+    assert 'class="didact-heads"' in page(findings)
+    assert "### small: smat" in smat.figure(5, smat.read(run))
 
 
 def test_agreement_with_people_has_oracles_above_every_head(findings: ScaffoldingFindings) -> None:
@@ -155,6 +169,7 @@ def test_the_report_says_what_was_measured(run: Path, findings: ScaffoldingFindi
         "bilstm_attention, 8 training texts",
         "Trained explainers against the others",
         "Agreement with people",
+        "Heads that are used",
     ]
     text = markdown(findings)
     assert "smat against the best static explainer" in text
@@ -189,6 +204,41 @@ def test_every_table_and_figure_can_be_shown_without_a_run(capsys: pytest.Captur
         smat.table(4, smat.ScaffoldingRuns(None))
     with pytest.raises(ParameterError, match="figure 3 cannot be reproduced"):
         smat.figure(3, smat.ScaffoldingRuns(None))
+
+
+def test_every_recipe_can_be_read_and_every_table_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DIDACT_SHARED", "/nowhere")
+    recipes = {path.stem: ScaffoldingRecipe.from_toml(path) for path in sorted(RECIPES.glob("*.toml"))}
+    assert {number for one in recipes.values() for number in one.tables} == {*SIMULABILITY, *PLAUSIBILITY}
+    assert all(number in recipes[name].tables for number, name in smat.RECIPES.items())
+    for own in recipes.values():
+        for registry, entries in ((STUDENTS, own.students), (CHANNELS, own.channels), (ATTRIBUTIONS, own.explainers)):
+            for one in entries:
+                settings = {name: value for name, value in one.settings.items() if name != "weight"}
+                assert registry.get(one.name).configured(**settings)
+
+
+def test_recipes_that_share_an_explainer_train_it_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DIDACT_SHARED", "/nowhere")
+    alike = [ScaffoldingRecipe.from_toml(RECIPES / f"{name}.toml") for name in ("imdb", "transfer", "plausibility")]
+    for own in ("trained", "train", "validation", "model"):
+        assert len({repr(getattr(one, own)) for one in alike}) == 1
+
+
+def test_numbers_are_compared_by_their_correlation_with_the_teacher() -> None:
+    truth, rng = np.arange(10.0), np.random.default_rng(0)
+    setting = Setting("s", "c", 8)
+    points = {name: truth + rng.normal(0, noise, (3, 2, 10)) for name, noise in (("none", 9.0), ("smat", 1.0))}
+    curves = LearningCurves({setting: (1, 3)}, {setting: (2, 6)}, {setting: points}, {setting: points})
+    ends = {setting: {name: values[:, -1] for name, values in points.items()}}
+    simulation = Simulation(ends, metric="squared_error", answers=ends, truth=truth, curves=curves)
+    values = value_matrices(simulation, ["area", "end"])[setting]["smat"]
+    wanted = np.array([[np.corrcoef(truth, point)[0, 1] for point in student] for student in points["smat"]])
+    np.testing.assert_allclose(values["end"].mean(axis=1), wanted[:, -1])
+    np.testing.assert_allclose(values["area"].mean(axis=1), wanted.mean(axis=1))
+    drawn = {one.method: one for one in drawn_curves(simulation)}
+    np.testing.assert_allclose(drawn["smat"].means, wanted.mean(axis=0))
+    assert drawn["smat"].means[-1] > drawn["none"].means[-1]
 
 
 def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from didact.models.estimate import BACKWARD, Pace
 from didact.models.outputs import resolve_target
 from didact.protocols import Model
 from didact.trained.judging import Judge
+from didact.trained.wrapping import added
 from didact.types import Cost, Estimate, Example, Explanation, Level, Units
 
 LOSSES = 2
@@ -103,9 +104,9 @@ def evaluations(grade: Callable[[Model, Sequence[Explanation]], object], model: 
     return meter.forwards
 
 
-def refining(steps: int, draws: int, judged: int) -> Cost:
+def refining(steps: int, judged: int) -> Cost:
     """Per text: the map before and after, two passes for the loss of each step, and the judge's view of every map."""
-    return Cost(forwards=2 + LOSSES * steps + judged * (steps + 1 + draws), backwards=LOSSES * steps)
+    return Cost(forwards=2 + LOSSES * steps + judged * (steps + 1), backwards=LOSSES * steps)
 
 
 def study_estimates(job: MaskingJob) -> list[Estimate]:
@@ -126,13 +127,22 @@ def study_estimates(job: MaskingJob) -> list[Estimate]:
 
 
 def _explaining(job: MaskingJob, one: StudyExplainer, tested: Sequence[Units], pace: Pace) -> Estimate:
-    if not one.is_trained:
-        made = forecast.estimate(job.model, tested, job.explainer(one), pace)
-        return replace(made, method=one.label)
-    if one.role == "paml":
-        work = [(units, Cost(1), 1.0) for units in tested]
+    judged = evaluations(job.recipe.judge(one.metric).grades, job.model, tested[0]) if one.metric else 0
+    drawn = Cost(judged * (1 + job.recipe.draws)) if one.drawn else Cost()
+    if one.is_trained:
+        cost, own = _explaining_trained(job, one, judged)
+        work = [(units, added(cost, drawn), own) for units in tested]
     else:
-        judged = evaluations(job.recipe.judge(one.metric).grades, job.model, tested[0])
-        steps, draws = int(job.recipe.refinement.get("steps") or 1), int(job.recipe.refinement.get("draws") or 0)
-        work = [(units, refining(steps, draws, judged), steps * (1 + BACKWARD)) for units in tested]
+        static = job.explainer(replace(one, label=one.drawn or one.label, drawn=""))
+        work = [(units, added(static.cost(units), drawn), 0.0) for units in tested]
+        if not one.drawn:
+            return replace(forecast.estimate(job.model, tested, static, pace), method=one.label)
     return forecast.priced(one.label, job.model, work, pace)
+
+
+def _explaining_trained(job: MaskingJob, one: StudyExplainer, judged: int) -> tuple[Cost, float]:
+    """Passes of the model for a text, and of the explainer's own network."""
+    if one.role == "paml":
+        return Cost(1), 1.0
+    steps = int(job.recipe.refinement.get("steps") or 1)
+    return refining(steps, judged), steps * (1 + BACKWARD)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from didact.experiments.masking.recipe import RANDOM, MaskingRecipe, trained_label
+from didact.experiments.masking.recipe import RANDOM, STAGES, MaskingRecipe, drawn_row, trained_label
 
 Role = Literal["rival", "random", "paml", "faml"]
 
@@ -18,25 +18,32 @@ class StudyExplainer:
     Attributes:
         label: what it is called in the records.
         role: a rival, random scores, trained for a metric ("paml"), or refined for each text by that metric ("faml").
-        metric: label of the metric that it was trained for.
+        metric: label of the metric that it was trained for, or that chooses among its drawn maps.
         without: the weight of the loss that was set to 0 in its training.
+        drawn: label of the rival, or the stage, around whose maps others are drawn; empty where none are.
     """
 
     label: str
     role: Role
     metric: str = ""
     without: str = ""
+    drawn: str = ""
 
     @property
     def is_trained(self) -> bool:
         """Whether it was trained for a metric."""
-        return bool(self.metric)
+        return self.role in STAGES
+
+    @property
+    def row(self) -> str:
+        """Its row in tables in which every column has the explainer of its metric."""
+        return drawn_row(self.drawn) if self.drawn else self.role if self.is_trained else self.label
 
 
 def study_explainers(recipe: MaskingRecipe) -> list[StudyExplainer]:
     """All explainers of a study; random scores among them, whatever the recipe names."""
     rivals = [StudyExplainer(one.label, "rival") for one in recipe.rivals]
-    return [*rivals, StudyExplainer(RANDOM, "random"), *_trained(recipe)]
+    return [*rivals, StudyExplainer(RANDOM, "random"), *_trained(recipe), *_drawn(recipe)]
 
 
 def _trained(recipe: MaskingRecipe) -> Iterator[StudyExplainer]:
@@ -44,5 +51,14 @@ def _trained(recipe: MaskingRecipe) -> Iterator[StudyExplainer]:
         lacking = recipe.ablations if metric in recipe.ablated else ()
         for without in ("", *lacking):
             for stage in recipe.stages:
-                role: Role = "paml" if stage == "paml" else "faml"
-                yield StudyExplainer(trained_label(stage, metric, without), role, metric, without)
+                yield StudyExplainer(trained_label(stage, metric, without), _role(stage), metric, without)
+
+
+def _drawn(recipe: MaskingRecipe) -> Iterator[StudyExplainer]:
+    for metric in recipe.optimised:
+        for label in recipe.drawn:
+            yield StudyExplainer(trained_label(drawn_row(label), metric), _role(label), metric, drawn=label)
+
+
+def _role(label: str) -> Role:
+    return "paml" if label == "paml" else "faml" if label == "faml" else "rival"

@@ -15,7 +15,7 @@ from didact.experiments.engine.toml import Plain
 from didact.experiments.masking.explainers import StudyExplainer, study_explainers
 from didact.experiments.masking.grading import count_label
 from didact.experiments.masking.judges import metric_of
-from didact.experiments.masking.recipe import RANDOM, MaskingRecipe, trained_label
+from didact.experiments.masking.recipe import RANDOM, MaskingRecipe, drawn_row, trained_label
 from didact.experiments.report.formatting import listed
 from didact.experiments.report.page import WARNING
 from didact.stats.compare import Compared, Comparison, compare_all
@@ -60,9 +60,13 @@ class MaskingFindings:
 
     @cached_property
     def rows(self) -> list[str]:
-        """The rows of the main table: stages of training, rivals, selections among them, random scores."""
+        """The rows of the main table: stages of training, rivals, selections, drawn maps, random scores."""
         rivals = [one.label for one in self.recipe.rivals]
-        return [*reversed(self.recipe.stages), *rivals, *self.recipe.selections, RANDOM]
+        return [*reversed(self.recipe.stages), *rivals, *self.recipe.selections, *self._drawn, RANDOM]
+
+    @property
+    def _drawn(self) -> list[str]:
+        return [drawn_row(label) for label in self.recipe.drawn]
 
     @cached_property
     def explainers(self) -> list[StudyExplainer]:
@@ -77,7 +81,7 @@ class MaskingFindings:
     def values(self, row: str, metric: str) -> Floats | None:
         """A row of the main table on a metric, text by text; explainers are those trained for this metric."""
         known = self.grades.get(metric, {})
-        if row in self.recipe.stages:
+        if row in (*self.recipe.stages, *self._drawn):
             return known.get(trained_label(row, metric))
         if row in self.recipe.selections:
             return self.selected(row, metric)
@@ -142,22 +146,33 @@ class MaskingFindings:
 
     def _leading(self) -> list[str]:
         """Whether the refined (else the trained) explainer leads, against rivals as they are and with its own right."""
-        stage, lines = self.recipe.stages[-1], []
         if not self._tested:
             return [f"{WARNING}{self.texts} test texts are too few to tell explainers apart."] if self.texts else []
-        given = {"as they are": [row for row in self.rows if row not in self.recipe.selections]}
-        if self.recipe.selections:
-            given["with the same right"] = self.rows
-        for right, rows in given.items():
-            leads = [metric for metric in self.comparisons if self._leads(stage, metric, rows)]
-            best = f"{stage} is best, or not distinguishable from the best, on {len(leads)} of {len(self.comparisons)}"
-            lines.append(f"{best} metrics against rivals {right}" + (f" ({listed(leads)})." if leads else "."))
+        chosen = [*self.recipe.selections, *self._drawn]
+        stage = self.recipe.stages[-1]
+        lines = [self._standing(stage, "as they are", [row for row in self.rows if row not in chosen])]
+        if chosen:
+            own = [row for row in (stage, drawn_row(stage)) if row in self.rows]
+            others = [row for row in self.rows if row not in own]
+            lines += [self._standing(row, "with the same right", others) for row in own]
         if stage == "faml":
             lines.append(
-                "The maps of faml are chosen on the test text itself by the metric that is reported; rivals have that "
-                f"right only as {listed(list(self.recipe.selections))}."
+                f"The map of faml is chosen on the test text itself, out of {self._maps}, by the metric that is "
+                f"reported; rivals have that right only as {listed(chosen)}."
             )
         return lines
+
+    def _standing(self, stage: str, right: str, rows: Sequence[str]) -> str:
+        """On how many metrics a row leads, among some."""
+        leads = [metric for metric in self.comparisons if self._leads(stage, metric, rows)]
+        best = f"{stage} is best, or not distinguishable from the best, on {len(leads)} of {len(self.comparisons)}"
+        return f"{best} metrics against rivals {right}" + (f" ({listed(leads)})." if leads else ".")
+
+    @property
+    def _maps(self) -> str:
+        """What refinement chooses from."""
+        steps = self.recipe.refinement.get("steps")
+        return f"{1 + int(steps)} maps" if steps else "its maps"
 
     @cached_property
     def _tested(self) -> bool:

@@ -11,6 +11,7 @@ OUT/parts/             explanations, grades, journals of searches and trained ex
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -43,6 +44,7 @@ from didact.protocols import Explainer, Model
 from didact.provenance import content_hash, versions
 from didact.store import compact, keys
 from didact.store import records as record_store
+from didact.trained.drawn import DrawnExplainer
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.presets.base import PRESETS, TrainingInput
 from didact.trained.refine import RefineConfig, RefinedExplainer
@@ -186,10 +188,8 @@ class MaskingJob(RecipeJob):
 
     def speed(self) -> pa.Table:
         """Seconds and evaluations per text of one explainer of each kind."""
-        whole = [one for one in self.explainers if not one.without]
-        first = {one.metric for one in whole if one.is_trained and one.metric == self.recipe.optimised[0]}
-        timed = [one for one in whole if not one.is_trained or one.metric in first]
-        explainers = {one.role if one.is_trained else one.label: self.explainer(one) for one in timed}
+        timed = [one for one in self.explainers if not one.without and one.metric in ("", self.recipe.optimised[0])]
+        explainers = {one.row: self.explainer(one) for one in timed}
         return facts_table(measure_speed(self.model, list(self.texts["test"][: self.recipe.timed]), explainers))
 
     # What steps and tests share.
@@ -214,6 +214,9 @@ class MaskingJob(RecipeJob):
 
     def explainer(self, one: StudyExplainer) -> Explainer:
         """An explainer of the study; those that are trained must have been."""
+        if one.drawn:
+            first = self.explainer(dataclasses.replace(one, label=one.drawn, drawn=""))
+            return DrawnExplainer(first, self.recipe.judge(one.metric), self.recipe.draws, self.recipe.seed)
         if not one.is_trained:
             return self._static(one.label)
         path = self._trained_path(one.metric, one.without)
@@ -310,7 +313,9 @@ class MaskingJob(RecipeJob):
             refinement = dict(self.recipe.refinement) if one.role == "faml" else None
             made: list[object] = [training.key, refinement]
         else:
-            made = [self._origin, keys.identity(self._static(one.label))]
+            made = [self._origin, keys.identity(self._static(one.drawn or one.label))]
+        if one.drawn:
+            made += ["drawn", self.recipe.draws, self.recipe.seed, self._metric_hash(one.metric)]
         steps = []
         for start in range(0, len(self.texts["test"]), self.recipe.chunk):
             texts = self.texts["test"][start : start + self.recipe.chunk]
@@ -343,7 +348,7 @@ class MaskingJob(RecipeJob):
 
     @property
     def _teachers(self) -> list[StudyExplainer]:
-        return [one for one in self.explainers if not one.without]
+        return [one for one in self.explainers if not one.without and not one.drawn]
 
     # Places and facts.
 

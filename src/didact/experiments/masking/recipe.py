@@ -78,6 +78,9 @@ class MaskingRecipe(StudyRecipe):
         ablated: labels of the metrics that this is done for.
         selections: label -> rivals, of which the best on the reported metric is taken for each text: the right that
             a refined explainer has.
+        drawn: labels of rivals, or "paml" and "faml", around whose maps others are drawn, of which the metric of the
+            column chooses the best for each text: the same right again, with as many maps for all.
+        draws: how many.
         level: what gets a score, "token" as in AML, or "word".
         simulability: closed-form students that learn from the test texts with hints; an empty table leaves them out.
         surrogate: how the surrogate of robust metrics is fine-tuned.
@@ -90,7 +93,7 @@ class MaskingRecipe(StudyRecipe):
 
     kind: ClassVar[str] = "masking"
     entry_fields: ClassVar[Mapping[str, str]] = {"rivals": "method", "metrics": "metric", "unseen": "metric"}
-    list_fields: ClassVar[tuple[str, ...]] = ("optimise", "ablations", "ablated", "tables")
+    list_fields: ClassVar[tuple[str, ...]] = ("optimise", "ablations", "ablated", "drawn", "tables")
     tables_of: ClassVar[Mapping[str, type]] = {
         "model": ModelTable,
         "search": TuningTable,
@@ -108,6 +111,8 @@ class MaskingRecipe(StudyRecipe):
     ablations: tuple[str, ...] = ()
     ablated: tuple[str, ...] = ("suff", "comp")
     selections: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    drawn: tuple[str, ...] = ()
+    draws: Count = 128
     level: Level = "token"
     simulability: Options = field(default_factory=dict)
     surrogate: Options = field(default_factory=dict)
@@ -148,6 +153,8 @@ class MaskingRecipe(StudyRecipe):
         for label, members in self.selections.items():
             for member in members:
                 check_choice("rival", member, labels, f"{where}, [selections] {label}")
+        for label in self.drawn:
+            check_choice("explainer", label, [*labels, *self.stages], f"{where}, drawn")
         weights = PRESETS.card(PRESET).tunable
         for name in self.ablations:
             check_choice("weight of the loss", name, weights, f"{where}, ablations")
@@ -178,6 +185,11 @@ class MaskingRecipe(StudyRecipe):
         """The judge of the metric of this label."""
         own = self.measure(label)
         return dataclasses.replace(judge(own.name, **own.settings), name=label)
+
+
+def drawn_row(label: str) -> str:
+    """What the best of maps drawn around an explainer's are called."""
+    return f"{label}_drawn"
 
 
 def trained_label(stage: str, metric: str, without: str = "") -> str:

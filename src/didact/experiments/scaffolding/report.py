@@ -49,7 +49,8 @@ NOTES = (
 def report(folder: Path, formats: Sequence[str] | None, console: Console) -> list[Path]:
     """Print the tables, write the report, and return the files."""
     findings = ScaffoldingFindings.read(folder)
-    print_report(console, findings.sentences, tables(findings), [f"{mark}: {MARKS[mark]}" for mark in MARKS])
+    shown = tables(findings, brief=True)
+    print_report(console, findings.sentences, shown, [f"{mark}: {MARKS[mark]}" for mark in MARKS])
     files = {
         "md": ("report.md", markdown),
         "json": ("report.json", as_json),
@@ -60,10 +61,11 @@ def report(folder: Path, formats: Sequence[str] | None, console: Console) -> lis
     return write_files(findings, folder, drawn, formats or tuple(drawn))
 
 
-def tables(findings: ScaffoldingFindings) -> list[tuple[str, ReportTable]]:
-    """All tables that there are numbers for, with their titles."""
+def tables(findings: ScaffoldingFindings, *, brief: bool = False) -> list[tuple[str, ReportTable]]:
+    """All tables that there are numbers for, with their titles; brief ones have the headline measure alone."""
+    measures = findings.measures[:1] if brief else findings.measures
     made = [
-        *((str(group), taught_table(findings, group)) for group in findings.groups),
+        *((str(group), taught_table(findings, group, measures)) for group in findings.groups),
         ("Trained explainers against the others", claim_table(findings)),
         ("Agreement with people", agreement_table(findings)),
         ("Heads that are used", heads_table(findings)),
@@ -71,19 +73,19 @@ def tables(findings: ScaffoldingFindings) -> list[tuple[str, ReportTable]]:
     return [(title, table) for title, table in made if table.rows]
 
 
-def taught_table(findings: ScaffoldingFindings, group: TaughtGroup) -> ReportTable:
+def taught_table(findings: ScaffoldingFindings, group: TaughtGroup, measures: Sequence[str]) -> ReportTable:
     """Median and quartiles of every explainer's students, and the mean gain over none."""
-    none = findings.row(group, NONE)
-    heads = ["explainer", "channel"]
-    for measure in findings.measures:
+    none, several = findings.row(group, NONE), len(findings.taught.manifest["channels"]) > 1
+    heads = ["explainer", "channel"] if several else ["explainer"]
+    for measure in measures:
         heads += [f"{measure}: median [quartiles]", f"{measure} − none"]
     rows = []
     for row in findings.rows[group]:
-        cells: list[TableCell | str | None] = [row.method, row.channel]
-        for measure in findings.measures:
+        cells: list[TableCell | str | None] = [row.method, row.channel] if several else [row.method]
+        for measure in measures:
             cells += [_quartiles(findings, row, none, measure), _gain(findings, row, none, measure)]
         rows.append(TableRow(cells, "control" if row.role == "control" else "body"))
-    table = ReportTable.of(heads, rows, "llr")
+    table = ReportTable.of(heads, rows, "llr" if several else "lr")
     return ReportTable(table.columns, table.rows, f"{findings.metric} of {group}", MARKS)
 
 
@@ -92,7 +94,7 @@ def claim_table(findings: ScaffoldingFindings) -> ReportTable:
     rows = [
         TableRow(
             [
-                *(str(claim.group), claim.method, claim.rival, claim.measure),
+                *(f"{claim.group.student} {claim.group.size}", claim.method, claim.rival, claim.measure),
                 TableCell(findings.points(claim.gain), value=claim.gain.mean, best=claim.holds),
                 p_value(claim.adjusted),
             ]

@@ -19,7 +19,8 @@ from didact.protocols import Explainer, Metric, Model
 from didact.provenance import display_name
 from didact.simulation.hints import linked
 from didact.simulation.simulability import WeightedChannel, matching_channels, teacher_answers
-from didact.students.base import CHANNELS, STUDENTS, Hint, LabelledExample, Student
+from didact.students.base import CHANNELS, STUDENTS, Hint, LabelledExample, Reads, Student
+from didact.students.matching import check_examples
 from didact.types import AnswerKind, Example, Span
 
 HUMAN = "human"
@@ -105,6 +106,10 @@ def prepare(
     taught, test_answers = (teacher_answers(teacher, some.examples) for some in (pool, tested))
     kinds: dict[type, AnswerKind] = {float: "number", Span: "span"}
     task = kinds.get(type(taught[0].answer), "class")
+    reads: Reads = "text" if all(example.is_textual for example in pool.examples) else "image"
+    students, channels = _students(recipe, task, reads)
+    for student in students.values():
+        check_examples(student.card, (*pool.examples, *tested.examples))
     facts = {
         "teacher": {
             "name": display_name(teacher.name),
@@ -121,7 +126,8 @@ def prepare(
         teacher.labels if task == "class" else (),
         made,
         (),
-        *_students(recipe, task),
+        students,
+        channels,
         {one.label: METRICS.get(one.name).configured(**one.settings) for one in recipe.metrics},
         facts | _facts(pool, tested),
     )
@@ -239,9 +245,12 @@ def configured(given: Sequence[Entry]) -> dict[str, Explainer]:
     return {one.label: ATTRIBUTIONS.get(one.name).configured(**one.settings) for one in given}
 
 
-def _students(recipe: SimulabilityRecipe, task: AnswerKind) -> tuple[dict[str, Student], dict[str, WeightedChannel]]:
+def _students(
+    recipe: SimulabilityRecipe, task: AnswerKind, reads: Reads = "text"
+) -> tuple[dict[str, Student], dict[str, WeightedChannel]]:
     """Students by label and the channels that reach any of them."""
-    students = {one.label: STUDENTS.get(one.name).configured(**one.settings) for one in able_students(recipe, task)}
+    named = able_students(recipe, task, reads)
+    students = {one.label: STUDENTS.get(one.name).configured(**one.settings) for one in named}
     channels = {}
     for one in recipe.channels or every_channel():
         settings = dict(one.settings)

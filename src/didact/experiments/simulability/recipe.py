@@ -25,7 +25,7 @@ from didact.simulation.controls import CONTROLS
 from didact.simulation.hints import HintFormat
 from didact.simulation.scoring import METRICS
 from didact.simulation.simulability import Plan
-from didact.students.base import CHANNELS
+from didact.students.base import CHANNELS, Reads
 from didact.students.matching import imitating
 from didact.types import AnswerKind, JsonValue
 
@@ -178,9 +178,9 @@ class SimulabilityRecipe(TomlRecipe):
         return super().to_dict() | {"hints": hints}
 
 
-def able_students(recipe: SimulabilityRecipe, task: AnswerKind) -> tuple[Entry, ...]:
-    """The students of a recipe; where it names none and the usual ones cannot give such answers, those that can."""
-    able = imitating(task)
+def able_students(recipe: SimulabilityRecipe, task: AnswerKind, reads: Reads = "text") -> tuple[Entry, ...]:
+    """The students of a recipe; where it names none and the usual ones cannot read or answer such examples, others."""
+    able = imitating(task, reads)
     if recipe.students != STUDENTS or any(one.name in able for one in STUDENTS):
         return recipe.students
     return tuple(Entry(name, name) for name in able)

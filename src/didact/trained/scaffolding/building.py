@@ -49,7 +49,8 @@ class GroupSettings:
         balanced: scale the gradient of each student to the same length, so that all ages count the same.
         radius: by which students are moved for the derivative along a direction.
         difference: by which that is computed: "forward", or "central" for a smaller error and one more pass.
-        student_kind: registered name of the students; "transformer" when not given, "ridge" in closed form.
+        student_kind: registered name of the students; when not given "transformer", or "vision_transformer" for images,
+            or "ridge" in closed form.
         student: their settings, where they differ from those of SMaT, such as model="path" of a transformer.
         channel: by which explanations reach them; "head_mix" when not given, "prior" in closed form.
         channel_settings: of the channel.
@@ -99,7 +100,8 @@ def build_group(settings: GroupSettings, texts: GroupTexts, kind: AnswerKind, la
     )
     if closed:
         return ClosedFormStudents(_student(settings, "ridge"), texts, setup, _closed(settings, texts))
-    student = _student(settings, "transformer")
+    is_textual = all(item.example.is_textual for item in texts.all)
+    student = _student(settings, "transformer" if is_textual else "vision_transformer")
     if not isinstance(student, NetworkStudent):
         raise CapabilityError(
             f"{student.card.name} students make no steps; use meta='closed_form', or one of the networks: "

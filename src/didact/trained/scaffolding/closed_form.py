@@ -16,7 +16,7 @@ from didact.errors import CapabilityError
 from didact.students.bag_of_words import Subset, WordView, read
 from didact.students.base import Ints, LabelledExample, Student, TaskSetup
 from didact.students.kinds.ridge import PENALTIES, Ridge, fit, prior_of, targets_of
-from didact.students.matching import check_setup
+from didact.students.matching import check_examples, check_setup
 from didact.students.tokenized import WordNumbers, worded
 from didact.trained.scaffolding.group import GroupTexts
 
@@ -50,6 +50,7 @@ class ClosedFormStudents:
 
     def __init__(self, student: Student, texts: GroupTexts, setup: TaskSetup, config: ClosedFormConfig) -> None:
         check_setup(student, setup)
+        check_examples(student.card, (item.example for item in texts.all))
         if not isinstance(student, Ridge) or student.features != "lexical":
             raise CapabilityError(
                 "meta='closed_form' goes through ridge students on words, whose hints are prior variances; leave out "

@@ -25,9 +25,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from didact.errors import CapabilityError, ParameterError
 from didact.students.base import Batch
-from didact.students.losses import Losses
+from didact.students.losses import CohortLosses, Losses
 from didact.students.optimization import products
-from didact.students.trainer import CohortTrainer, Parameters
+from didact.students.trainer import CohortTrainer, Parameters, autocast
 from didact.trained.scaffolding.inner import InnerOptimizer
 
 Difference = Literal["forward", "central"]
@@ -116,8 +116,11 @@ class Differentiation:
         return {name: torch.zeros_like(p) if grad is None else grad for (name, p), grad in pairs}, of_hints
 
     def outer(self, batch: Batch) -> tuple[Parameters, Tensor]:
-        """Gradients of the task's loss alone, and the losses (S,)."""
-        named, losses = self._trained(), self.trainer.losses(batch).task
+        """Gradients of the task's loss alone, for which attention is not looked at, and the losses (S,)."""
+        task = CohortLosses(self.trainer.cohort, self.trainer.objective.kind)
+        with autocast(self.trainer.schedule, self.trainer.device):
+            losses: Tensor = task(batch).task
+        named = self._trained()
         grads = torch.autograd.grad(losses.sum(), list(named.values()), materialize_grads=True)
         return dict(zip(named, grads, strict=True)), losses.detach()
 

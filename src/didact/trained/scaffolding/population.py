@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -14,7 +15,7 @@ from didact.errors import CapabilityError, InputError, ParameterError
 from didact.students.base import Batch, Ints, LossChannel, TaskSetup
 from didact.students.batches import TextTensors
 from didact.students.losses import task_loss
-from didact.students.matching import check_setup
+from didact.students.matching import check_examples, check_setup
 from didact.students.network import NetworkStudent
 from didact.students.optimization import decayed_names
 from didact.students.tokenized import TokenizedTexts
@@ -71,6 +72,7 @@ class Population(nn.Module):
     def __init__(self, student: NetworkStudent, texts: GroupTexts, setup: TaskSetup, config: PopulationConfig) -> None:
         super().__init__()
         check_setup(student, setup)
+        check_examples(student.card, (item.example for item in texts.all))
         self.config, self.lives, self.setup = config, config.lives, setup
         self.device, self.size = torch.device(setup.device), config.lives.students
         self._training = student.training(texts.all, (), replace(setup, together=self.size))
@@ -83,6 +85,14 @@ class Population(nn.Module):
         self._optimizer = _inner_optimizer(self.trainer)
         self.moments = _Moments(self._optimizer.start(self._trained()), self._trained())
         self.register_buffer("done", torch.zeros((), dtype=torch.int64))
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Population:
+        """A copy with weights of its own; texts, and what fresh students are made from, are shared."""
+        memo |= {id(shared): shared for shared in (self._training, self._tensors, self._answers)}
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        made.__dict__.update({name: copy.deepcopy(value, memo) for name, value in self.__dict__.items()})
+        return made
 
     @property
     def layout(self) -> tuple[int, int, int]:

@@ -1,4 +1,4 @@
-"""From weights of units to weights of a student's positions, by the characters that both cover."""
+"""From weights of units to weights of a student's positions, by the characters or pixels that both cover."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from didact.types import Units
 class UnitPositions:
     """Which units of a text each position of a student touches, for all texts of a pool.
 
-    A position takes the mean weight of the units that it shares a character with. Where both have the same tokens, that
-    is the identity; a word of several of the student's tokens gives each of them its weight.
+    A position takes the mean weight of the units that it shares a character or pixel with. Where both have the same
+    tokens, that is the identity; a word of several of the student's tokens gives each of them its weight.
 
     Args:
         texts: as the student reads them.
@@ -50,7 +50,7 @@ class UnitPositions:
 
 def _touches(texts: TokenizedTexts, row: int, units: Units) -> Ints:
     """Numbers of the units that each position touches, -1 where there are fewer: (most, L)."""
-    touched = texts.touched(row, units.spans)  # (units, L)
+    touched = texts.touched(row, units.regions)  # (units, L)
     most = max(1, int(touched.sum(0).max(initial=0)))
     order = np.argsort(~touched, axis=0, kind="stable")[:most]
     return np.where(np.take_along_axis(touched, order, axis=0), order, -1)

@@ -153,7 +153,7 @@ class HeadTeacher:
 
         def of(places: Sequence[int]) -> list[Hint]:
             mixed = ((place, weights @ self._heads[place]) for place in places)
-            return [Hint(self.texts.units[place].spans, softmax(own, self.temperature)) for place, own in mixed]
+            return [Hint(self.texts.units[place].regions, softmax(own, self.temperature)) for place, own in mixed]
 
         return of
 

@@ -95,8 +95,11 @@ class HeadGate(Shape):
         return self.mix.weights()
 
     def summary(self) -> str:
-        """The weights of the heads as a heat map of characters."""
-        return self.mix.summary()
+        """The weights of the heads as a heat map of characters, and what comes on top."""
+        layers = ", ".join(map(str, self.gate.config.layers))
+        count = sum(weight.numel() for weight in self.gate.parameters())
+        on_top = f"A probe of {count:,} weights on the states of layers {layers} adds to their scores."
+        return f"{self.mix.summary()}\n\n{on_top}"
 
     def read(
         self,
