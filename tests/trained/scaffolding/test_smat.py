@@ -10,10 +10,13 @@ import pytest
 
 from didact.attribution.occlusion import Occlusion
 from didact.cli import main
+from didact.data.planted import shapes, translations
 from didact.errors import CapabilityError, InputError, ParameterError, UnknownNameError
+from didact.models.load import load_model
 from didact.progress import listening
 from didact.protocols import Model
 from didact.testing.learned import case_model, case_texts
+from didact.testing.tiny import tiny_image_model
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.held_out_teaching import HeldOutTeaching
 from didact.trained.scaffolding.learning import RANKING
@@ -110,6 +113,25 @@ def test_any_shape_of_one_output_is_trained_for_teaching() -> None:
     probe = made(search="none", shape="probe", shape_settings={"width": 4}, **META)
     assert probe.shape.card.name == "probe"
     assert probe.about.cost["epochs"] == 2
+
+
+def tiny_eyes(folder: Path) -> dict[str, Any]:
+    """Students of images that begin as a tiny vision transformer."""
+    for part in tiny_image_model():
+        part.save_pretrained(folder)
+    return {"student_kind": None, "student": {"model": str(folder)}, "channel": "head_mix"}
+
+
+@pytest.mark.parametrize(("kind", "level"), [("quality", "token"), ("shapes", "patch")])
+def test_numbers_of_pairs_and_classes_of_images_are_taught_too(kind: str, level: str, tmp_path: Path) -> None:
+    settings = tiny_eyes(tmp_path) if kind == "shapes" else {}
+    examples = shapes(20, seed=3) if kind == "shapes" else translations(24, seed=3)
+    brief = {**QUICK["search_settings"], "rounds": 1, "finalists": 1}
+    given = {**QUICK, "examples": 8, "student_epochs": 2, "layers": (1,), "search_settings": brief, **settings}
+    explainer = train("smat", load_model(f"default:{kind}", device="cpu"), examples, **given)
+    measured = HeldOutTeaching.from_dict(explainer.about.teaching or {})
+    assert (explainer.about.level, measured.students) == (level, 3)
+    assert -1 <= measured.area <= 1  # a correlation, or an accuracy
 
 
 def test_every_text_has_one_use(monkeypatch: pytest.MonkeyPatch) -> None:
