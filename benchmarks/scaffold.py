@@ -20,7 +20,8 @@ from benchmarks.common import SHARED, machine, prepare
 from didact.data.corpus import generate
 from didact.models.load import load_model
 from didact.protocols import Model
-from didact.trained.samples import TrainingSamples, batch_of
+from didact.trained._collated import collated
+from didact.trained.samples import TrainingSamples
 from didact.trained.scaffolding.meta_gradients import Difference, MetaGradient
 from didact.trained.scaffolding.population import Population
 from didact.trained.shapes.base import SHAPES, Shape
@@ -113,8 +114,12 @@ def _ways(bench: Bench) -> Mapping[str, Callable[[], object]]:
     trainer, central = population.trainer, copy.deepcopy(population)
     central.config = replace(central.config, difference="central")
 
+    kept = collated(bench.shape, bench.samples, bench.device)
+    if kept is None:
+        raise SystemExit("the samples are too large to be kept on the device; use fewer or shorter texts")
+
     def smat() -> None:
-        inputs = batch_of(bench.shape, bench.samples.of_epoch(0), bench.rows[0], bench.device, bench.samples.shared)
+        inputs = kept.batch(bench.rows[0], bench.samples.shared)
         outputs = bench.shape(inputs.inputs)
         torch.autograd.backward(bench.signal.loss(outputs, replace(inputs, generator=generator)).mean())
 
@@ -143,8 +148,8 @@ def _agreement(bench: Bench) -> dict[str, dict[str, float]]:
 def _gradient(bench: Bench, kind: str, difference: str) -> Tensor:
     """The meta-gradient of the first window, of a copy of the population."""
     students = copy.deepcopy(bench.population)
-    chosen = {"meta": MetaGradient.parsed(kind), "difference": cast("Difference", difference)}
-    students.config = replace(students.config, **chosen)
+    meta = MetaGradient.parsed(kind)
+    students.config = replace(students.config, meta=meta, difference=cast("Difference", difference))
     places = bench.rows[0].reshape(students.layout)
     gradient, _ = students.window(places, _hints(bench), torch.Generator().manual_seed(1))
     return gradient.double().flatten()
