@@ -58,7 +58,7 @@ class HeadMixConfig:
         if not isinstance(self.start, str):
             object.__setattr__(self, "start", _flat(self.start))
         numbers = (*self.layers, self.heads)
-        if not self.layers or not all(isinstance(own, int) and own >= 0 for own in numbers) or not self.heads:
+        if not self.layers or set(map(type, numbers)) != {int} or min(numbers) < 0 or not self.heads:
             raise ParameterError(
                 f"head_mix needs layers (numbers from 0) with at least one head each, got layers={self.layers}, "
                 f"heads={self.heads!r}"
