@@ -18,9 +18,11 @@ from torch import Tensor
 
 from benchmarks.common import SHARED, machine, prepare
 from didact.data.corpus import generate
+from didact.models.encoders import embedded_path
 from didact.models.load import load_model
 from didact.protocols import Model
-from didact.trained.samples import TrainingSamples, batch_of
+from didact.trained._collated import collated
+from didact.trained.samples import TrainingSamples
 from didact.trained.scaffolding.meta_gradients import Difference, MetaGradient
 from didact.trained.scaffolding.population import Population
 from didact.trained.shapes.base import SHAPES, Shape
@@ -76,7 +78,7 @@ def _options() -> argparse.ArgumentParser:
     options.add_argument("--length", type=int, default=256, help="tokens of the longest texts (default 256)")
     options.add_argument("--calls", type=int, default=20, help="calls that are timed, of each kind (default 20)")
     options.add_argument("--precision", default="float32", help="float32, tf32, bfloat16, by commas (GPU only)")
-    options.add_argument("--model", help="explained model and students (default: MiniLM where it is at hand)")
+    options.add_argument("--model", help="explained model and students (default: MiniLM, or the embedded one)")
     options.add_argument("--no-exact", action="store_true", help="leave out the comparison with the exact gradient")
     options.add_argument("--threads", type=int, default=1, help="threads on the CPU (default 1)")
     options.add_argument("--out", type=Path, help="JSON file to write")
@@ -113,8 +115,12 @@ def _ways(bench: Bench) -> Mapping[str, Callable[[], object]]:
     trainer, central = population.trainer, copy.deepcopy(population)
     central.config = replace(central.config, difference="central")
 
+    kept = collated(bench.shape, bench.samples, bench.device)
+    if kept is None:
+        raise SystemExit("the samples are too large to be kept on the device; use fewer or shorter texts")
+
     def smat() -> None:
-        inputs = batch_of(bench.shape, bench.samples.of_epoch(0), bench.rows[0], bench.device, bench.samples.shared)
+        inputs = kept.batch(bench.rows[0], bench.samples.shared)
         outputs = bench.shape(inputs.inputs)
         torch.autograd.backward(bench.signal.loss(outputs, replace(inputs, generator=generator)).mean())
 
@@ -143,8 +149,8 @@ def _agreement(bench: Bench) -> dict[str, dict[str, float]]:
 def _gradient(bench: Bench, kind: str, difference: str) -> Tensor:
     """The meta-gradient of the first window, of a copy of the population."""
     students = copy.deepcopy(bench.population)
-    chosen = {"meta": MetaGradient.parsed(kind), "difference": cast("Difference", difference)}
-    students.config = replace(students.config, **chosen)
+    meta = MetaGradient.parsed(kind)
+    students.config = replace(students.config, meta=meta, difference=cast("Difference", difference))
     places = bench.rows[0].reshape(students.layout)
     gradient, _ = students.window(places, _hints(bench), torch.Generator().manual_seed(1))
     return gradient.double().flatten()
@@ -178,7 +184,7 @@ def _bench(precision: str, args: argparse.Namespace) -> Bench:
 
 def _teacher(args: argparse.Namespace) -> Model:
     place = SHARED / "weights" / "minilm-imdb"
-    return load_model(args.model or (str(place) if place.is_dir() else None), device=args.device)
+    return load_model(args.model or str(place if place.is_dir() else embedded_path()), device=args.device)
 
 
 def _texts(count: int, length: int) -> list[Example]:

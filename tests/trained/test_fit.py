@@ -576,7 +576,11 @@ def test_padding_all_samples_once_changes_nothing() -> None:
 def test_checkpoints_can_wait(tmp_path: Path) -> None:
     config = FitConfig(epochs=3, device="cpu", patience=None, checkpoint_every=1, checkpoint_seconds=3600)
     written: list[Path] = []
-    monitor = lambda _: float(len([written.append(path) for path in tmp_path.iterdir()]))  # noqa: E731
+
+    def monitor(_: Shape) -> float:
+        written.extend(tmp_path.iterdir())
+        return 0.0
+
     fitted = fit(Lookup(), LOSS, TrainingSamples(TRAIN, VALIDATION), config, monitor=monitor, folder=tmp_path)
     assert not written, "none before the end"
     assert [path.name for path in tmp_path.iterdir()] == ["run-0.safetensors"]

@@ -106,7 +106,8 @@ class Differentiation:
         hints = batch.hints.detach().requires_grad_()
         named, losses = self._trained(), self.trainer.losses(replace(batch, hints=hints))
         total = losses.total(self.trainer.weights).sum()
-        *grads, of_hints = torch.autograd.grad(total, [*named.values(), hints], allow_unused=True)
+        made: Sequence[Tensor | None] = torch.autograd.grad(total, [*named.values(), hints], allow_unused=True)
+        *grads, of_hints = made
         if of_hints is None:
             raise CapabilityError(
                 "the channel's loss does not change with the weights of hints in a way that can be differentiated (it "

@@ -57,6 +57,12 @@ class HeadMixConfig:
         object.__setattr__(self, "layers", tuple(self.layers))
         if not isinstance(self.start, str):
             object.__setattr__(self, "start", _flat(self.start))
+        numbers = (*self.layers, self.heads)
+        if not self.layers or not all(isinstance(own, int) and own >= 0 for own in numbers) or not self.heads:
+            raise ParameterError(
+                f"head_mix needs layers (numbers from 0) with at least one head each, got layers={self.layers}, "
+                f"heads={self.heads!r}"
+            )
         if self.normalise not in get_args(Normaliser):
             raise ParameterError(
                 f"normalise of head_mix must be one of {', '.join(get_args(Normaliser))}, got {self.normalise!r}"
