@@ -15,6 +15,7 @@ from didact.experiments.papers import smat
 from didact.experiments.scaffolding.findings import ScaffoldingFindings
 from didact.experiments.scaffolding.job import ScaffoldingJob
 from didact.experiments.scaffolding.recipe import ScaffoldingRecipe
+from didact.experiments.scaffolding.report import page
 from didact.experiments.simulability.prepare import prepare
 from didact.testing.tiny import tiny_model
 from tests.experiments.test_kinds import pairs
@@ -26,7 +27,7 @@ explainers = [{ method = "attention_logits", label = "attention_all_layers", lev
 trained = [{ preset = "smat", search = "none", start = "layer:0", students = 0, level = "token" }]
 students = ["ridge"]
 controls = []
-sizes = [8]
+sizes = [8, 10]
 subsets = 3
 """
 NORMALISERS = """
@@ -78,6 +79,11 @@ def test_numbers_are_measured_by_their_correlation(translated: ScaffoldingFindin
     answers = next(iter(translated.simulation.answers.values()))["smat"]
     wanted = [np.corrcoef(own, translated.simulation.truth)[0, 1] for own in answers]
     np.testing.assert_allclose(row.values["end"].mean(axis=1), wanted)
+
+
+def test_a_page_draws_how_students_gain_by_more_texts(translated: ScaffoldingFindings) -> None:
+    assert [group.size for group in translated.groups] == [8, 10]
+    assert "training texts (logarithmic)" in page(translated)
 
 
 def test_both_sides_of_translations_are_compared_with_their_tags(translated: ScaffoldingFindings) -> None:
