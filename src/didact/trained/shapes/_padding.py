@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def padded(arrays: Sequence[NDArray[np.generic]], size: int) -> tuple[Tensor, Tensor]:
-    """Arrays (units, size) as one tensor (rows, most units, size), filled up at their end, and where a row has a unit."""
+    """Arrays (units, size) as one tensor (rows, most units, size), filled up at their end, and where units are."""
     counts = np.array([len(array) for array in arrays])
     filled = np.zeros((len(arrays), counts.max(), size), dtype=np.float32)
     for row, array in zip(filled, arrays, strict=True):
