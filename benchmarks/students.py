@@ -1,4 +1,7 @@
-"""How many steps per second students make one at a time and together, and whether both give the same results."""
+"""How many steps per second students make one at a time and together, and whether both give the same results.
+
+With ``--channels``, how much longer a step takes with a channel than without one, all students together.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,25 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from benchmarks.common import SHARED, machine, prepare
 from didact.data.corpus import generate
 from didact.ops.lstm import LstmWeights
+from didact.ops.units import word_spans
 from didact.progress import listening
-from didact.students.base import STUDENTS, Cohort, LabelledExample, Student, StudentOutcome, StudentRun, TaskSetup
+from didact.students.base import (
+    CHANNELS,
+    STUDENTS,
+    Cohort,
+    Hint,
+    LabelledExample,
+    Student,
+    StudentOutcome,
+    StudentRun,
+    TaskSetup,
+)
 from didact.students.kinds._recurrent import Recurrent, RecurrentCohort, StackedLstm
 from didact.types import Example
 
 WARM = 5  # steps before the clock starts: first kernels, first allocations
 EXAM = 64
+NONE = "none"  # no channel
 SPREAD = 0.25  # texts are this share shorter at most than the longest
 
 
@@ -80,7 +95,7 @@ def main() -> None:
             if precision == "bfloat16" and name != "transformer":
                 continue
             try:
-                rows.append(_compared(name, precision, args))
+                rows.append(_costs(name, precision, args) if args.channels else _compared(name, precision, args))
             except Exception as problem:  # the other comparisons are worth having all the same
                 traceback.print_exc()
                 message = f"{type(problem).__name__}: {problem}"
@@ -97,13 +112,15 @@ def _options() -> argparse.ArgumentParser:
     examples = (
         "examples:\n"
         "  python -m benchmarks.students --device cpu --students bilstm --together 4 --steps 8\n"
-        "  python -m benchmarks.students --device cuda --steps 40 --precision float32,tf32 --out runs/students.json"
+        "  python -m benchmarks.students --device cuda --steps 40 --precision float32,tf32 --out runs/students.json\n"
+        "  python -m benchmarks.students --device cuda --students transformer --channels head_mix --length 256"
     )
     options = argparse.ArgumentParser(
         description=__doc__, epilog=examples, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     options.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     options.add_argument("--students", default="transformer,bilstm,bilstm_attention", help="names, by commas")
+    options.add_argument("--channels", help="channels whose cost is measured, by commas, instead of the comparison")
     options.add_argument("--together", type=int, default=16, help="students at once (default 16)")
     options.add_argument(
         "--steps", type=int, default=40, help=f"steps per run, the first {WARM} not timed (default 40)"
@@ -156,13 +173,58 @@ def _compared(name: str, precision: str, args: argparse.Namespace) -> dict[str, 
     return row
 
 
+def _costs(name: str, precision: str, args: argparse.Namespace) -> dict[str, object]:
+    """Seconds of a step with each channel, as a multiple of those without."""
+    plain = _setting(name, args)
+    hinted = replace(plain, courses=[_hinted(course, plain.pool) for course in plain.courses])
+    student = _student(name, precision, args)
+    channels = [NONE, *args.channels.split(",")]
+    rates: dict[str, list[float]] = {channel: [] for channel in channels}
+    for number in range(args.rounds):
+        for channel in channels if number % 2 == 0 else channels[::-1]:
+            setting = plain if channel == NONE else hinted
+            rates[channel].append(_timed(student, setting, args.together, args, channel)[0])
+            print(
+                f"{name} {precision} round {number + 1}: {channel}: {rates[channel][-1]:.1f} student-steps/s",
+                flush=True,
+            )
+    costs = {}
+    for channel in channels[1:]:
+        ratios = [one / other for one, other in zip(rates[NONE], rates[channel], strict=True)]
+        costs[channel] = {"cost": statistics.median(ratios), "range": [min(ratios), max(ratios)]}
+    print(f"{name} {precision}: {json.dumps(costs)}", flush=True)
+    return {
+        "student": name,
+        "precision": precision,
+        "together": args.together,
+        "length": args.length,
+        "batch": args.batch,
+        "student_steps_per_second": {channel: statistics.median(values) for channel, values in rates.items()},
+        "cost_of_channels": costs,
+        "raw": rates,
+    }
+
+
+def _hinted(course: StudentRun, pool: Sequence[LabelledExample]) -> StudentRun:
+    """The same with a weight for every word of every text."""
+    rng = np.random.default_rng(course.seed)
+    hints = {place: _weighted(pool[place].example.text, rng) for place in sorted(set(course.places.tolist()))}
+    return replace(course, hints=[hints[place] for place in course.places.tolist()], weight=5.0)
+
+
+def _weighted(text: str, rng: np.random.Generator) -> Hint:
+    spans = tuple(word_spans(text))
+    return Hint(spans, rng.dirichlet(np.ones(len(spans))))
+
+
 def _timed(
-    student: Student, setting: Setting, together: int, args: argparse.Namespace
+    student: Student, setting: Setting, together: int, args: argparse.Namespace, channel: str = NONE
 ) -> tuple[float, list[StudentOutcome]]:
     """Student-steps per second, and what came out."""
     watch = Stopwatch(args.device, args.steps)
+    made = None if channel == NONE else CHANNELS.get(channel)()
     with listening(watch):
-        setup = TaskSetup(kind="number", outputs=1, device=args.device, together=together)
+        setup = TaskSetup(kind="number", outputs=1, channel=made, device=args.device, together=together)
         outcomes = student.train_and_predict(setting.pool, setting.courses, setting.exam, setup)
     return (args.steps - WARM) * len(setting.courses) / watch.seconds, outcomes
 

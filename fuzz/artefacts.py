@@ -6,7 +6,7 @@ import functools
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -27,13 +27,13 @@ from didact.render import jsonio
 from didact.scale.label_files import read_labels
 from didact.store import explanations as explanation_store
 from didact.store import records as record_store
-from didact.store.outcomes import Answers, OutcomeStore
+from didact.store.outcomes import OutcomeStore
 from didact.store.parts import Parts
 from didact.students.base import StudentOutcome
 from didact.testing.tiny import TEXTS, keyword_predict, tiny_model
 from didact.trained import checkpoints
 from didact.trained.explainer import LearnedExplainer
-from didact.types import Example, Explanation, Floats, Record
+from didact.types import Example, Explanation, Record
 from fuzz import models
 from fuzz.cases import Attempt, show
 from fuzz.hostile import chance
@@ -220,18 +220,14 @@ def _read_parts(folder: Path) -> object:
     return [Parts(folder).read(key).to_pylist() for key in KEYS]
 
 
-def _outcome(answers: Answers, failure: str | None, details: Mapping[str, float]) -> StudentOutcome:
-    return StudentOutcome(cast("Floats", answers), failure, dict(details))
-
-
 def _write_outcomes(folder: Path, number: int) -> None:
-    store = OutcomeStore(Parts(folder), _outcome)
+    store = OutcomeStore(Parts(folder), StudentOutcome.stored)
     for shift, key in enumerate(KEYS):
         store.put(key, StudentOutcome(np.arange(20) % (2 + shift + number), None, {"loss": 0.5}))
 
 
 def _read_outcomes(folder: Path) -> object:
-    store = OutcomeStore(Parts(folder), _outcome)
+    store = OutcomeStore(Parts(folder), StudentOutcome.stored)
     rows = []
     for key in KEYS:
         kept = store.get(key)

@@ -314,8 +314,8 @@ def _agreement_lines(made: Mapping[str, Any]) -> list[str]:
         f"Beside captum {made['libraries']['captum']} and shap {made['libraries']['shap']} on {made['images']} images, "
         f"the same patches and mean colour (`python scripts/kinds_patches.py agreement --images {made['images']}`). "
         "Difference: largest over patches and images, in units of the other library's largest score. Where both sample "
-        "(512 evaluations), two seeds of ours show what sampling noise alone does to the ranks. Means over images with "
-        "95 % intervals.",
+        "(512 evaluations), two seeds of ours show what sampling noise alone does to the ranks. Means over images, "
+        "with 95 % intervals where there are enough images for one.",
         "",
         "| theirs | ours | Spearman | lowest | two seeds of ours | difference |",
         "|---|---|---|---|---|---|",
@@ -330,9 +330,10 @@ def _agreement_lines(made: Mapping[str, Any]) -> list[str]:
 
 
 def _ranks(values: Sequence[float]) -> str:
-    """Mean correlation with its interval, where it is not the same for all images."""
+    """Mean correlation, with its interval where there are enough images that differ."""
     own = interval(values)
-    return f"{own.mean:.3f} ({own.low:.3f} to {own.high:.3f})" if min(values) < max(values) else f"{own.mean:.3f}"
+    known = min(values) < max(values) and np.isfinite([own.low, own.high]).all()
+    return f"{own.mean:.3f}" + (f" ({own.low:.3f} to {own.high:.3f})" if known else "")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,16 @@ from didact.trained.presets.l2e import L2E
 QUICK: Mapping[str, Mapping[str, object]] = {
     "l2e": {"width": 8, "blocks": 1, "min_count": 1, "epochs": 2},
     "probe": {"width": 8, "epochs": 2},
+    "smat": {
+        "student_kind": "bilstm_attention",
+        "student": {"embedding": 8, "hidden": 8, "min_count": 1},
+        "channel": "attention",
+        "student_epochs": 2,
+        "students": 1,
+        "layers": (1,),
+        "search_settings": {"students": 1, "rounds": 1, "sets": [2], "finalists": 1, "final_students": 1},
+        "fit": {"device": "cpu"},
+    },
 }
 """Settings that make a preset small; its own defaults where it has none here."""
 

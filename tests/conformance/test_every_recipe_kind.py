@@ -42,7 +42,7 @@ test = { source = "corpus", limit = 10, seed = 1 }
 """,
     "scaffolding": """
 explainers = ["gradient_norm"]
-trained = [{ preset = "aml", epochs = 1 }]
+trained = [{ preset = "smat", search = "none", students = 0 }]
 students = ["ridge"]
 sizes = [8]
 subsets = 2

@@ -26,7 +26,7 @@ from didact.experiments.grading.recipe import GradingRecipe
 from didact.experiments.papers import simulability
 from didact.experiments.simulability import prepare
 from didact.experiments.simulability.findings import find
-from didact.experiments.simulability.job import SimulabilityJob, student_outcome
+from didact.experiments.simulability.job import SimulabilityJob
 from didact.experiments.simulability.recipe import SimulabilityRecipe
 from didact.experiments.simulability.records import from_records, to_records
 from didact.experiments.simulability.report import markdown, page, picture, plain, write
@@ -332,7 +332,7 @@ def test_the_report_has_every_form(finished: Path, tmp_path: Path) -> None:
 
 
 def test_what_students_answered_survives_the_disk(tmp_path: Path) -> None:
-    memory = OutcomeStore(Parts(tmp_path / "parts"), student_outcome)
+    memory = OutcomeStore(Parts(tmp_path / "parts"), StudentOutcome.stored)
     assert memory.get("ab" * 8) is None
     spans = StudentOutcome(np.array([[1, 4], [-1, -1]]), None, {"loss": 0.5})
     memory.put("ab" * 8, spans)

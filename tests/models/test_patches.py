@@ -180,7 +180,7 @@ def test_relevance_rules_cover_every_operation_of_a_vision_transformer(model: Ne
 
 
 def test_layers_are_not_taken_apart_and_that_is_declared(model: NetworkModel) -> None:
-    assert model.capabilities == {"differentiable", "attentive", "hidden"}
+    assert model.capabilities == {"differentiable", "attentive", "hidden", "heads"}
     assert model.reads == "first"
 
 

@@ -190,7 +190,23 @@ def test_what_it_cannot_read_is_refused(kind: type[Shape], model: NetworkModel) 
         kind.from_settings({"layers": [0], "size": 3}, Path())
 
 
-def test_settings_have_numbers_only(model: NetworkModel) -> None:
+def test_the_temperature_has_a_gradient_where_it_is_trained(model: NetworkModel) -> None:
+    mix = built(model, train_temperature=True)
+    assert isinstance(mix, HeadMixShape)
+    batch = mix.collate(mix.read(model, model.units(EXAMPLES), [0] * len(EXAMPLES), model.predict(EXAMPLES)))
+    mix(batch).square().sum().backward()
+    assert mix.phi.grad is not None
+    assert mix.log_temperature.grad is not None
+    assert float(mix.log_temperature.grad) < 0  # a higher one makes scores smaller
+
+
+@pytest.mark.parametrize(("layers", "heads"), [((), 2), ((0,), 0), ((0,), -1), ((-1,), 2), (("a",), 2), ((0,), 1.5)])
+def test_settings_that_were_not_resolved_by_a_model_are_refused(layers: tuple[int, ...], heads: int) -> None:
+    with pytest.raises(ParameterError, match=r"needs layers \(numbers from 0\) with at least one head each"):
+        HeadMixConfig(layers=layers, heads=heads)
+
+
+def test_settings_have_numbers_only() -> None:
     config = HeadMixConfig(layers=[0, 1], heads=2, start=[[1, 0], [0, 1]])  # type: ignore[arg-type]
     assert config.layers == (0, 1)
     assert config.start == (1.0, 0.0, 0.0, 1.0)

@@ -123,6 +123,7 @@ class _StudentRuns:
         self.outcomes: dict[_Run, StudentOutcome] = {}
         self.tested: dict[_Run, _Tested] = {}
         self._hint_hashes: dict[tuple[str, int], str] = {}
+        self._span_bytes: dict[int, bytes] = {}  # many explainers have the same spans
         kind = _KIND_IN_KEYS.get(data.kind, data.kind)
         pool = [_example_hash(labelled) for labelled in data.pool]
         self._common = content_hash([FORMAT, kind, data.outputs, pool, [example.fingerprint for example in self.test]])
@@ -294,7 +295,10 @@ class _StudentRuns:
 
     def _hint_hash(self, method: str, place: int) -> str:
         if (method, place) not in self._hint_hashes:
-            self._hint_hashes[method, place] = _hint_hash(self._hint(method, place))
+            hint = self._hint(method, place)
+            if id(hint.spans) not in self._span_bytes:
+                self._span_bytes[id(hint.spans)] = _span_bytes(hint)
+            self._hint_hashes[method, place] = _hint_hash(hint, self._span_bytes[id(hint.spans)])
         return self._hint_hashes[method, place]
 
 
@@ -303,10 +307,13 @@ def _example_hash(labelled: LabelledExample) -> str:
     return content_hash([labelled.example.fingerprint, answer])
 
 
-def _hint_hash(hint: Hint) -> str:
-    digest = hashlib.sha256()
+def _span_bytes(hint: Hint) -> bytes:
     places = [number for region in hint.spans for number in _place(region)]
-    digest.update(np.array(places, dtype=np.int64).tobytes())
+    return np.array(places, dtype=np.int64).tobytes()
+
+
+def _hint_hash(hint: Hint, spans: bytes) -> str:
+    digest = hashlib.sha256(spans)
     digest.update(np.asarray(hint.weights, dtype=np.float64).tobytes())
     links = [(first.start, first.end, second.start, second.end) for first, second in hint.links]
     digest.update(np.array(links, dtype=np.int64).tobytes())

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol, runtime_checkable
+from typing import ClassVar, Literal, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,6 +132,18 @@ class StudentOutcome:
     failure: str | None
     details: Mapping[str, float]
     curve: tuple[CurvePoint, ...] = ()
+
+    @classmethod
+    def stored(
+        cls,
+        answers: NDArray[np.generic],
+        failure: str | None,
+        details: Mapping[str, float],
+        curve: Sequence[tuple[int, int, NDArray[np.generic]]],
+    ) -> StudentOutcome:
+        """An outcome from what a store kept of it."""
+        points = tuple(CurvePoint(epoch, steps, cast("Ints | Floats", own)) for epoch, steps, own in curve)
+        return cls(cast("Ints | Floats", answers), failure, details, points)
 
 
 @dataclass(frozen=True)

@@ -153,6 +153,7 @@ def hint_table(texts: TokenizedTexts, places: Sequence[Ints], hints: Sequence[Se
         hints: of each run's training examples.
     """
     known: dict[tuple[int, int], int] = {}
+    covered: dict[tuple[int, int], tuple[Ints, ...]] = {}  # many explainers have the same spans
     weights = [np.zeros(texts.width, dtype=np.float32)]
     links: list[Bools] = [np.zeros((0, 2, texts.width), dtype=bool)]
     rows = np.zeros((len(places), len(places[0])), dtype=np.int64)
@@ -162,8 +163,9 @@ def hint_table(texts: TokenizedTexts, places: Sequence[Ints], hints: Sequence[Se
                 continue
             key = (place, id(hint))
             if key not in known:
-                known[key] = len(weights)
-                weights.append(hint_weights(texts, place, hint))
+                known[key], spans = len(weights), (place, id(hint.spans))
+                covered[spans] = covered.get(spans) or np.nonzero(texts.touched(place, hint.spans))
+                weights.append(_largest(texts, hint, covered[spans]))
                 links.append(_linked(texts, place, hint))
             rows[run, number] = known[key]
     return HintTable(np.stack(weights), _stacked_links(links), rows)
@@ -171,11 +173,14 @@ def hint_table(texts: TokenizedTexts, places: Sequence[Ints], hints: Sequence[Se
 
 def hint_weights(texts: TokenizedTexts, row: int, hint: Hint) -> NDArray[np.float32]:
     """A hint's weights on the positions of a text (L,)."""
-    marked = np.flatnonzero(np.asarray(hint.weights) > 0)
-    weights = np.zeros(texts.width, dtype=np.float32)
-    if len(marked):
-        touched = texts.touched(row, [hint.spans[number] for number in marked])
-        weights[:] = np.where(touched, np.asarray(hint.weights)[marked][:, None], 0.0).max(0)
+    return _largest(texts, hint, np.nonzero(texts.touched(row, hint.spans)))
+
+
+def _largest(texts: TokenizedTexts, hint: Hint, covered: tuple[Ints, ...]) -> NDArray[np.float32]:
+    """The largest weight at each position (L,), from the numbers of spans and the positions that they cover."""
+    weights, given = np.zeros(texts.width, dtype=np.float32), np.asarray(hint.weights, dtype=np.float32)
+    spans, positions = covered
+    np.maximum.at(weights, positions, np.where(given > 0, given, 0.0)[spans])
     return weights
 
 

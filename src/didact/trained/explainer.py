@@ -50,9 +50,8 @@ class LearnedExplainer:
         runtime: computes the pass instead of torch.
 
     Attributes:
-        verdict: whether it follows its reference on held-out texts, whether predictions rest on what it marks, or
-            whether students learn from it, in a sentence; empty where nothing is known.
-        caution: the sentence that its explanations carry where none of these was shown; else empty.
+        verdict: whether it is good at what it learned on held-out texts, in a sentence; empty where nothing is known.
+        caution: the sentence that its explanations carry where that was not shown; else empty.
         reads_all: whether every call reads all weights of the model, to see that it was trained for it. False looks at
             it where predictions are given, and reads it when it looks different or after a while.
     """

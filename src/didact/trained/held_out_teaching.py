@@ -81,7 +81,7 @@ class HeldOutTeaching(HeldOutNumbers):
     def sentence(self) -> str:
         """The verdict with the numbers that it rests on."""
         if not self.n:
-            return "No held-out texts: it is not known whether students learn from this explainer's explanations."
+            return "No students on held-out texts: it is not known whether they learn from this explainer."
         return (
             f"{_VERDICTS[self.verdict]}: area under the learning curve {self.area:.3f} with its explanations, "
             f"{self.area_of_mean:.3f} with the mean of all heads (gain {self.gain:+.3f} "

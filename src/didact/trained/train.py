@@ -27,6 +27,7 @@ def train(  # noqa: PLR0913 - one call, and every argument but the first three h
     preset: str,
     model: Model,
     examples: Texts,
+    /,
     reference: Reference = None,
     *,
     validation: Sequence[ExampleLike] | float = 0.15,

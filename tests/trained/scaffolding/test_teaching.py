@@ -154,7 +154,7 @@ def test_the_verdict_follows_the_intervals(levels: tuple[float, float, float], v
 def test_two_students_are_too_few_and_none_is_no_verdict() -> None:
     assert made(0.9, 0.8, 0.7, students=2).verdict == "unknown"
     assert "too few students" in made(0.9, 0.8, 0.7, students=2).caution
-    assert HeldOutTeaching.unknown().sentence.startswith("No held-out texts")
+    assert HeldOutTeaching.unknown().sentence.startswith("No students on held-out texts")
 
 
 def test_candidates_with_equal_weights_have_equal_areas() -> None:

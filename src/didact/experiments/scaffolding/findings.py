@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -92,7 +92,13 @@ class TaughtRow:
 
     def over(self, other: TaughtRow, measure: str) -> Crossed:
         """The difference from other students of the same subsets, paired."""
-        return crossed_gain(self.values[measure], other.values[measure])
+        return _paired(self, other, measure)
+
+
+@lru_cache(maxsize=512)
+def _paired(first: TaughtRow, second: TaughtRow, measure: str) -> Crossed:
+    """Resampling takes a while, and every format of a report shows the same differences."""
+    return crossed_gain(first.values[measure], second.values[measure])
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,7 +67,7 @@ def tables(findings: ScaffoldingFindings, *, brief: bool = False) -> list[tuple[
     measures = findings.measures[:1] if brief else findings.measures
     made = [
         *((str(group), taught_table(findings, group, measures)) for group in findings.groups),
-        ("Trained explainers against the others", claim_table(findings)),
+        ("Trained explainers against the others", claim_table(findings, measures)),
         ("Agreement with people", agreement_table(findings)),
         ("Heads that are used", heads_table(findings)),
     ]
@@ -89,7 +90,7 @@ def taught_table(findings: ScaffoldingFindings, group: TaughtGroup, measures: Se
     return ReportTable(table.columns, table.rows, f"{findings.metric} of {group}", MARKS)
 
 
-def claim_table(findings: ScaffoldingFindings) -> ReportTable:
+def claim_table(findings: ScaffoldingFindings, measures: Sequence[str]) -> ReportTable:
     """Trained explainers against none and the best static explainer."""
     rows = [
         TableRow(
@@ -100,6 +101,7 @@ def claim_table(findings: ScaffoldingFindings) -> ReportTable:
             ]
         )
         for claim in findings.claims
+        if claim.measure in measures
     ]
     return ReportTable.of(("students", "explainer", "against", "measure", "difference", "p (Holm)"), rows, "llllr")
 
@@ -186,6 +188,7 @@ def page(findings: ScaffoldingFindings) -> str:
     sections = [
         Section("claims", "Differences", _claim_chart(findings)),
         Section("curves", "Learning curves", drawn if findings.curves else ""),
+        Section("sizes", "More training texts", "".join(map(partial(_size_chart, findings), _students(findings)))),
         *(Section(f"table-{at}", title, scrolling(table, title)) for at, (title, table) in enumerate(named)),
         Section("heads", "Weights of heads", maps),
         Section("notes", "Keep in mind", html_bullets(NOTES, "notes")),
@@ -263,6 +266,32 @@ def _curve_chart(findings: ScaffoldingFindings, group: TaughtGroup) -> str:
     words = "Mean over students of the metric on the test texts; bands from the 25th to the 75th percentile."
     caption = Caption(f"curves-{findings.groups.index(group)}", f"{group}", words, "epochs", findings.metric)
     return paragraph(words) + charts.curves(distinct, caption, percent=False, linear=True) if distinct else ""
+
+
+def _students(findings: ScaffoldingFindings) -> list[str]:
+    """Kinds of students that learned from several numbers of texts."""
+    kinds = [group.student for group in findings.groups]
+    return [kind for kind in dict.fromkeys(kinds) if kinds.count(kind) > 1]
+
+
+def _size_chart(findings: ScaffoldingFindings, student: str) -> str:
+    """The headline measure by the number of training texts."""
+    measure, groups = findings.measures[0], [group for group in findings.groups if group.student == student]
+    drawn: dict[str, list[TaughtRow]] = {}
+    for row in (row for group in groups for row in findings.rows[group] if math.isfinite(row.mean(measure))):
+        drawn.setdefault(row.method, []).append(row)
+    series = [_size_series(findings, method, rows) for method, rows in drawn.items()]
+    words = f"Median {measure} of the students; bands from the 25th to the 75th percentile."
+    axes = ("training texts (logarithmic)", findings.metric)
+    caption = Caption(f"sizes-{_students(findings).index(student)}", student, words, *axes)
+    return heading(student) + paragraph(words) + charts.curves(series, caption, percent=False)
+
+
+def _size_series(findings: ScaffoldingFindings, method: str, rows: Sequence[TaughtRow]) -> Series:
+    own = [row.quartiles(findings.measures[0]) for row in rows]
+    names = ("median", "low", "high")
+    middle, low, high = ([findings.scale * getattr(one, name) for one in own] for name in names)
+    return Series(method, [row.group.size for row in rows], middle, low, high, rows[0].role == "control")
 
 
 def _series(curve: DrawnCurve, scale: float, *, control: bool) -> Series:

@@ -14,7 +14,6 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -40,8 +39,8 @@ from didact.simulation.hints import overlap
 from didact.simulation.simulability import Execution, SimulabilityData, Simulation, matching_channels
 from didact.store import keys
 from didact.store import records as record_store
-from didact.store.outcomes import Answers, Curve, OutcomeStore
-from didact.students.base import CurvePoint, Hint, Ints, StudentOutcome
+from didact.store.outcomes import OutcomeStore
+from didact.students.base import Hint, StudentOutcome
 from didact.types import Example, Explanation, Floats
 
 COMPARED = 500
@@ -62,7 +61,7 @@ class SimulabilityJob(RecipeJob):
         self.recipe = experiment.recipe
         self.used: list[int] = self.recipe.plan().used(len(experiment.pool)).tolist()
         self.device = str(choose_device(options.device))
-        self.outcomes = OutcomeStore(self.parts, student_outcome)
+        self.outcomes = OutcomeStore(self.parts, StudentOutcome.stored)
 
     @property
     def name(self) -> str:
@@ -334,14 +333,6 @@ class SimulabilityJob(RecipeJob):
     def _mean(self, metric: str, explainer: str) -> float:
         values: Floats = self.parts.read(self._grading(metric, explainer).key).column("value").to_numpy()
         return float(np.nanmean(values))
-
-
-def student_outcome(
-    answers: Answers, failure: str | None, details: Mapping[str, float], curve: Curve
-) -> StudentOutcome:
-    """A student's outcome from what a store kept of it."""
-    points = tuple(CurvePoint(epoch, steps, cast("Ints | Floats", own)) for epoch, steps, own in curve)
-    return StudentOutcome(cast("Ints | Floats", answers), failure, details, points)
 
 
 def _grade_key(metric: Metric, model: Model, explanations: Sequence[Explanation]) -> str:

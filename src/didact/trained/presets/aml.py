@@ -73,6 +73,9 @@ class AML(ExplainerPreset):
     seed: int = 0
     fit: Mapping[str, object] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shares", tuple(self.shares))
+
     def train(self, given: TrainingInput) -> LearnedExplainer:
         """Train, and compare the marked words of held-out texts with random ones."""
         from didact.trained.fit_types import FitConfig

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from didact.errors import ParameterError
-from didact.protocols import HEADS
+from didact.protocols import HEADS, Model
 from didact.trained.presets.base import ExplainerPreset, PresetCard, TrainingInput, register
 from didact.types import Level
 
@@ -61,11 +61,11 @@ class SMaT(ExplainerPreset):
         start: first weights without a search: "uniform", "layer:K", "head:K.J" or "random".
         spread: share of the first weights that meta training begins with spread over all heads; heads of weight 0
             hardly ever get any.
-        student_kind: registered kind of the students.
+        student_kind: registered kind of the students; pretrained encoders of texts or images when not given.
         student: settings of the students, such as model=./my-encoder for the pretrained encoder they begin as.
         channel: how explanations reach the students.
         channel_settings: of the channel.
-        examples: texts that each student learns from; half of the training texts where these are fewer.
+        examples: texts that each student learns from; half of the training texts at most.
         student_epochs: how often a fresh student sees its texts.
         curve: fresh students are tested after every so many epochs.
         beta: weight of the explanations in the students' loss.
@@ -89,7 +89,7 @@ class SMaT(ExplainerPreset):
     normalise: Literal["sparsemax", "entmax15", "softmax", "none"] = "sparsemax"
     start: str = "uniform"
     spread: float = 0.1
-    student_kind: str = "transformer"
+    student_kind: str | None = None
     student: Mapping[str, object] = field(default_factory=dict)
     channel: str = "head_mix"
     channel_settings: Mapping[str, object] = field(default_factory=dict)
@@ -123,6 +123,8 @@ class SMaT(ExplainerPreset):
         from didact.trained.fit_types import FitConfig
         from didact.trained.scaffolding.learning import TeachingTraining, learn_to_teach
 
+        if self.student_kind is None:
+            return replace(self, student_kind=_usual_student(given.model)).train(given)
         # As published: no decay, a constant rate, clipped at 5, until ten epochs bring nothing better.
         published = {"weight_decay": 0.0, "warmup": 0.0, "schedule": "constant", "clip": 5.0, "patience": 10}
         own = {"epochs": self.epochs, "learning_rate": self.learning_rate, "seed": self.seed}
@@ -182,12 +184,17 @@ class SMaT(ExplainerPreset):
         usual = {"epochs": self.student_epochs, "learning_rate": self.inner_rate, "batch_size": self.batch}
         channel = CHANNELS.get(self.channel).configured(**self.channel_settings)
         return FreshStudents(
-            student=student_of(self.student_kind, self.student, **usual),
+            student=student_of(str(self.student_kind), self.student, **usual),
             channel=WeightedChannel(channel, self.beta),
             examples=self.examples,
             curve=self.curve,
             device=str(choose_device(_device(device))),
         )
+
+
+def _usual_student(model: Model) -> str:
+    """The pretrained encoder that reads what the model reads."""
+    return "vision_transformer" if "patch" in model.levels else "transformer"
 
 
 def _device(name: str) -> str | None:

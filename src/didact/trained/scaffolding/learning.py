@@ -16,6 +16,7 @@ from didact import disk
 from didact.errors import CapabilityError, InputError, ParameterError
 from didact.models.head_scores import layer_numbers
 from didact.protocols import HEADS, Heads
+from didact.provenance import content_hash
 from didact.simulation.hints import HintFormat
 from didact.store.parts import Parts
 from didact.students.base import Hint
@@ -83,6 +84,7 @@ class _Run:
 
     def learn(self) -> LearnedExplainer:
         """Search, train, measure."""
+        direct_shape(self.model, self.units[:1], self.recipe)  # refuses wrong settings before students are trained
         result = self._searched() if self.recipe.search is not None else None
         recipe = self.recipe if result is None else _begun(self.recipe, result)
         if recipe.meta:
@@ -125,7 +127,9 @@ class _Run:
 
     def _untrained(self, recipe: TeachingTraining) -> LearnedExplainer:
         signal, shape = direct_shape(self.model, self.units, recipe)
-        about = ExplainerMetadata.of(self.model, method=recipe.method, data=self.given.data, level=recipe.level)
+        facts = {"method": recipe.method, "data": self.given.data, "level": recipe.level}
+        read = content_hash([example.fingerprint for example in self.split.train])
+        about = ExplainerMetadata.of(self.model, **facts, data_hash=read)
         return LearnedExplainer(shape.finished(), signal, about)
 
     def _measured(self, explainer: LearnedExplainer, fitted: Fitted | None) -> ExplainerMetadata:

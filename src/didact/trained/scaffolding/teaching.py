@@ -22,9 +22,9 @@ from didact.simulation.simulability import (
     teacher_answers,
 )
 from didact.stats.crossed import crossed_gain
-from didact.store.outcomes import Answers, Curve, OutcomeStore
+from didact.store.outcomes import OutcomeStore
 from didact.store.parts import Parts
-from didact.students.base import CurvePoint, Hint, Ints, LabelledExample, Student, StudentOutcome
+from didact.students.base import Hint, Ints, LabelledExample, Student, StudentOutcome
 from didact.trained.held_out_teaching import HeldOutTeaching
 from didact.trained.scaffolding.search import HeadCandidate
 from didact.types import AnswerKind, Example, Floats, Units
@@ -153,7 +153,7 @@ class HeadTeacher:
 
         def of(places: Sequence[int]) -> list[Hint]:
             mixed = ((place, weights @ self._heads[place]) for place in places)
-            return [Hint(self.texts.units[place].spans, softmax(own, self.temperature)) for place, own in mixed]
+            return [Hint(self.texts.units[place].regions, softmax(own, self.temperature)) for place, own in mixed]
 
         return of
 
@@ -202,12 +202,7 @@ class InMemory:
 
 def on_disk(parts: Parts) -> Memory:
     """Outcomes in a folder, which a killed call finds again."""
-
-    def made(answers: Answers, failure: str | None, details: Mapping[str, float], curve: Curve) -> StudentOutcome:
-        points = (CurvePoint(epoch, steps, cast("Ints | Floats", own)) for epoch, steps, own in curve)
-        return StudentOutcome(cast("Ints | Floats", answers), failure, details, tuple(points))
-
-    return OutcomeStore(parts, made)
+    return OutcomeStore(parts, StudentOutcome.stored)
 
 
 def _placed(of: HintsOf, used: Ints, pool: int) -> list[Hint | None]:

@@ -18,6 +18,7 @@ from didact.models.head_scores import layer_numbers
 from didact.ops.simplex import Normaliser, simplex, unnormalised
 from didact.protocols import HEADS, Heads, Model
 from didact.render.heads import heads_text
+from didact.trained.shapes._padding import padded
 from didact.trained.shapes.base import Item, Shape, ShapeBatch, ShapeCard, register
 from didact.types import Prediction, Units
 
@@ -57,6 +58,12 @@ class HeadMixConfig:
         object.__setattr__(self, "layers", tuple(self.layers))
         if not isinstance(self.start, str):
             object.__setattr__(self, "start", _flat(self.start))
+        numbers = (*self.layers, self.heads)
+        if not self.layers or set(map(type, numbers)) != {int} or min(numbers) < 0 or not self.heads:
+            raise ParameterError(
+                f"head_mix needs layers (numbers from 0) with at least one head each, got layers={self.layers}, "
+                f"heads={self.heads!r}"
+            )
         if self.normalise not in get_args(Normaliser):
             raise ParameterError(
                 f"normalise of head_mix must be one of {', '.join(get_args(Normaliser))}, got {self.normalise!r}"
@@ -174,14 +181,8 @@ class HeadMixShape(Shape):
 
     def collate(self, items: Sequence[Item]) -> dict[str, Tensor]:
         """Pad scores at their end."""
-        counts = np.array([len(item["heads"]) for item in items])
-        heads = np.zeros((len(items), counts.max(), self.config.size), dtype=np.float32)
-        for row, item in zip(heads, items, strict=True):
-            row[: len(item["heads"])] = item["heads"]
-        return {
-            "heads": torch.from_numpy(heads),
-            "present": torch.from_numpy(np.arange(counts.max()) < counts[:, None]),
-        }
+        heads, present = padded([item["heads"] for item in items], self.config.size)
+        return {"heads": heads, "present": present}
 
     def forward(self, batch: ShapeBatch) -> Tensor:
         """The mixed score of each unit: (rows, units, 1)."""

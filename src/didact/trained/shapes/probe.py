@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from didact.errors import FormatError, InputError, ParameterError
 from didact.protocols import HIDDEN, Hidden, Model
+from didact.trained.shapes._padding import padded
 from didact.trained.shapes.base import Item, Shape, ShapeBatch, ShapeCard, register
 from didact.types import Prediction, Units
 
@@ -138,13 +139,10 @@ class Probe(Shape):
 
     def collate(self, items: Sequence[Item]) -> dict[str, Tensor]:
         """Pad states at their end."""
-        counts = np.array([len(item["states"]) for item in items])
-        states = np.zeros((len(items), counts.max(), self.config.size), dtype=np.float32)
-        for row, item in zip(states, items, strict=True):
-            row[: len(item["states"])] = item["states"]
+        states, present = padded([item["states"] for item in items], self.config.size)
         return {
-            "states": torch.from_numpy(states),
-            "present": torch.from_numpy(np.arange(counts.max()) < counts[:, None]),
+            "states": states,
+            "present": present,
             "target": torch.tensor([int(item["target"]) for item in items]),
         }
 
