@@ -37,7 +37,7 @@ QUICK: Mapping[str, Mapping[str, object]] = {
 QUICK_SIGNALS: Mapping[str, Mapping[str, object]] = {
     "scaffold": {
         "students": 2,
-        "examples": 16,
+        "examples": 8,
         "batch": 8,
         "outer_batch": 8,
         "resets": 40,

@@ -94,6 +94,8 @@ def gradients(folder: str, case: Case, meta: str) -> tuple[list[Tensor], Tensor]
     made = population(folder, case, meta)
     places, hints = hints_of(made, 3)
     taken = [made.step(places[:, number], hints[:, number]) for number in range(3)]
+    norms = [torch.cat([grad.reshape(made.size, -1) for grad in step.grads.values()], 1).norm(dim=1) for step in taken]
+    assert case.clip is None or (torch.stack(norms) > case.clip).all(), "gradients are clipped"
     return made.meta_gradient(taken, outer_batch(made))
 
 
