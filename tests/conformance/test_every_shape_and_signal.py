@@ -30,7 +30,7 @@ QUICK: Mapping[str, Mapping[str, object]] = {
     "probe": {"width": 32},
     "encoder": {"backbone": _FOLDER.name, "dropout": 0.0},
     "head_mix": {"normalise": "none", "temperature": 0.3},
-    "head_gate": {"width": 32},
+    "head_gate": {"width": 64},
 }
 """Settings that make a shape small, or able to learn from random heads, some of which it must count negatively."""
 
