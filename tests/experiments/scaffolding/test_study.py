@@ -1,5 +1,6 @@
 """Explainers that are trained and then teach fresh students, from the recipe to the report and the paper's tables."""
 
+import dataclasses
 import json
 import tomllib
 from pathlib import Path
@@ -160,6 +161,18 @@ def test_agreement_with_people_has_oracles_above_every_head(findings: Scaffoldin
     assert layer is not None
     assert best.mean == pytest.approx(grid.max())
     assert layer.mean == pytest.approx(max(findings.rated["movies"]["heads"]["all"]["layers"]))
+
+
+def test_nothing_agrees_best_with_people_without_a_significant_difference(findings: ScaffoldingFindings) -> None:
+    rng = np.random.default_rng(0)
+    high, low = rng.uniform(0.8, 0.9, 40), rng.uniform(0.5, 0.6, 40)
+    for values, sentence in (
+        ({"a": high, "b": low}, "movies, all: a agrees best with people"),
+        ({"a": high, "b": low, "c": high[::-1]}, "not distinguishable from c"),
+    ):
+        sides = {label: {"all": own.tolist()} for label, own in values.items()}
+        made = dataclasses.replace(findings, rated={"movies": {"explainers": sides}})
+        assert any(sentence in line for line in made.sentences), made.sentences
 
 
 def test_the_report_says_what_was_measured(run: Path, findings: ScaffoldingFindings) -> None:

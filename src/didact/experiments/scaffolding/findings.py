@@ -26,6 +26,7 @@ from didact.experiments.simulability.findings import SimulabilityFindings, find
 from didact.simulation.gains import ALPHA
 from didact.simulation.simulability import NONE, Simulation
 from didact.stats.bootstrap import Interval, differences, interval
+from didact.stats.compare import Compared, Comparison, compare_all
 from didact.stats.crossed import Crossed, crossed_gain
 from didact.stats.paired import holm
 from didact.types import Floats
@@ -296,11 +297,14 @@ class ScaffoldingFindings:
         return lines
 
     def _people(self) -> list[str]:
+        """Who agrees best with people, where the difference from all others is significant."""
         lines = []
         for data, side in self.rated_sides:
-            best = max(self.agreements(data, side).items(), key=lambda item: item[1].mean, default=None)
-            if best is not None:
-                lines.append(f"{data}, {side}: {best[0]} agrees best with people, AUC {best[1].mean:.3f}.")
+            known = {label: self.areas(data, side, label) for label in self.rated[data].get("explainers", {})}
+            values = {label: own for label, own in known.items() if own is not None}
+            (compared,), _ = compare_all([Compared(values)]) if values else ([None], None)
+            if compared is not None and compared.best is not None:
+                lines.append(f"{data}, {side}: {_leading(compared, compared.best)}.")
         return lines
 
     def _troubles(self) -> list[str]:
@@ -373,3 +377,12 @@ def used_heads(facts: Options) -> Sequence[tuple[int, int, float]]:
     weights = np.array(heads["weights"])
     places = [(int(heads["layers"][row]), column, float(weights[row, column])) for row, column in np.argwhere(weights)]
     return sorted(places, key=lambda place: -abs(place[2]))
+
+
+def _leading(compared: Comparison, best: str) -> str:
+    """Who has the highest AUC, and from whom that cannot be told apart."""
+    mean = compared.means[compared.names.index(best)]
+    tied = [name for name in compared.names if name in compared.leaders and name != best]
+    if not tied:
+        return f"{best} agrees best with people, AUC {mean:.3f}"
+    return f"{best} has the highest agreement with people, AUC {mean:.3f}, not distinguishable from {listed(tied)}"
