@@ -89,7 +89,7 @@ def measured(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     began = time.perf_counter()
     first = load_model(args.model, prompt=PROMPTS / "sst2.toml", device=args.device)
     assert isinstance(first, NetworkModel)
-    machine = torch.cuda.get_device_name() if first.reader.device.type == "cuda" else "CPU, one thread"
+    machine = torch.cuda.get_device_name() if first.reader.device.type == "cuda" else cpu()
     record: dict[str, Any] = {"model": first.name, "machine": machine, "command": command(args)}
     record |= {"versions": dict(versions()), "tasks": {}}
     for task in args.tasks:
@@ -108,6 +108,12 @@ def measured(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
                 own["seconds"][name] = round(time.perf_counter() - start, 1)
                 print(task, name, own["seconds"][name], file=sys.stderr, flush=True)
                 yield record
+
+
+def cpu() -> str:
+    """The CPU as the record names it."""
+    threads = torch.get_num_threads()
+    return f"CPU, {threads} thread{'s' if threads > 1 else ''}"
 
 
 def command(args: argparse.Namespace) -> str:

@@ -46,6 +46,7 @@ def section(record: dict[str, Any]) -> list[str]:
     """What one record has of every task."""
     facts = {name: record[name] for name in ("model", "machine", "command")}
     parts = [PART.format(**facts, **picked(record["versions"]))]
+    parts += [f"{record['note']}\n"] if "note" in record else []
     for task, own in record["tasks"].items():
         parts += [f"#### {task} ({own['split']}, {own['shots']} shots)\n", *sentences(own)]
         if "faithfulness" in own:
