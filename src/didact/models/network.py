@@ -396,5 +396,5 @@ class NetworkModel:
     def _absence(self, name: str | None) -> Absence:
         operator = self.reader.absence(name or self.default_absence)
         if operator.kind == "drop" and self.traits.must_delete:
-            raise ParameterError(f"{self.name} reads its last token; use 'delete' instead of 'drop' for absent units")
+            raise ParameterError(f"{self.name} reads tokens that are hidden from attention; use 'delete', not 'drop'")
         return operator
