@@ -16,6 +16,7 @@ from didact.attribution._skipping import Skipped as Skipped
 from didact.attribution._skipping import about_text as about_text
 from didact.attribution.base import ATTRIBUTIONS, Attribution, check_needs, takes
 from didact.data import attribution_imports
+from didact.data.load import load_data as load_data
 from didact.errors import InputError, ParameterError
 from didact.models import estimate as forecast
 from didact.models.load import DEFAULT

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from didact.data.images import PackedFile, read_boxes, read_image, read_mask
 from didact.data.quality import Masks, read_tags, tagged_spans
 from didact.data.rationales import majority, read_annotators, read_rationale
@@ -138,6 +140,10 @@ class RowReader:
         tokens = _tokens(row, columns, where) if marked or text is None else None
         if text is None and tokens:
             text = " ".join(tokens)
+        if text is None and "text" in columns:
+            raise FormatError(
+                f"{where}: field {columns['text']!r} holds no text (None or NaN); drop such rows, or fill them in"
+            )
         if text is None:
             column = self.fields.get("text") or "text"
             missing = f"field {column!r}" if column == "text" else f"column {column!r} (field 'text')"
@@ -188,7 +194,7 @@ class RowReader:
     def _label(self, row: Mapping[str, object], columns: Mapping[str, str], where: str) -> str | int | float | None:
         column = columns.get("label", "")
         value = row.get(column)
-        if value is None or value != value:  # NaN is how tables of numbers write a missing one
+        if is_missing(value):
             return None
         if isinstance(value, float) and value.is_integer():
             value = int(value)
@@ -221,7 +227,7 @@ class RowReader:
                 )
 
 
-_HINT = "name the column of the text with fields={'text': 'NAME'}, or --column text=NAME on the command line"
+_HINT = "name the column of the text with text_column='NAME', or --text-column NAME on the command line"
 
 
 def _refuse_several(present: Sequence[str], where: str) -> None:
@@ -283,7 +289,8 @@ def _text(row: Mapping[str, object], columns: Mapping[str, str], field: str, whe
     if value is None:
         return None
     if not isinstance(value, str):
-        raise FormatError(f"{where}: field {columns[field]!r} must be text, got {_kind(value)}")
+        cure = "; convert it with str() if it is meant as a text"
+        raise FormatError(f"{where}: field {columns[field]!r} must be text, got {_kind(value)}{cure}")
     if not value.strip():
         raise FormatError(f"{where}: field {columns[field]!r} is empty or blank: there is nothing to explain")
     return value
@@ -310,7 +317,15 @@ def _identity(row: Mapping[str, object], columns: Mapping[str, str], where: str)
 
 
 def _value(row: Mapping[str, object], columns: Mapping[str, str], field: str) -> object:
-    return row.get(columns[field]) if field in columns else None
+    value = row.get(columns[field]) if field in columns else None
+    return None if is_missing(value) else value
+
+
+def is_missing(value: object) -> bool:
+    """Whether a table means that there is nothing: None, NaN, or what pandas has in their place."""
+    if isinstance(value, (float, np.floating)):
+        return bool(np.isnan(value))
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
 def _number(text: str) -> str | int | float:
