@@ -19,17 +19,20 @@ from didact.data import attribution_imports
 from didact.data.load import load_data as load_data
 from didact.errors import InputError, ParameterError
 from didact.models import estimate as forecast
+from didact.models.functions.blackbox import BlackBox
 from didact.models.load import DEFAULT
 from didact.models.load import load_model as load_model
+from didact.models.network import NetworkModel
 from didact.models.outputs import resolve_target
 from didact.models.prompting.prompts import Prompt as Prompt
 from didact.progress import listening
 from didact.protocols import DIFFERENTIABLE, ExampleLike, Explainer, Model, TargetLike
 from didact.render import notebook
 from didact.render.formats import encoded
+from didact.render.overview import MethodList, model_fragment
 from didact.render.progress import ProgressBar
 from didact.settings import checked, shown
-from didact.types import Card, Estimate, Example, Explanation, Level, Prediction, Units, overlaps
+from didact.types import Estimate, Example, Explanation, Level, Prediction, Units, overlaps
 
 
 @overload
@@ -89,7 +92,6 @@ def explain(
     explainer = _explainer(method, adapter, settings)
     several = isinstance(given, list)
     examples: list[ExampleLike] = list(given) if several else [given]  # type: ignore[arg-type,list-item]
-    notebook.install()
     with _progress(progress):
         explanations = explain_all(explainer, adapter, examples, target, on_error if several else "raise")
     return explanations if several else explanations[0]
@@ -120,7 +122,6 @@ def compare(
     chosen = [card.name for card in list_methods(adapter, given)] if methods is None else list(methods)
     if not chosen:
         raise InputError("compare needs at least one method")
-    notebook.install()
     with _progress(progress):
         return explain_by_all([_explainer(method, adapter, {}) for method in chosen], adapter, given, target, on_error)
 
@@ -166,7 +167,7 @@ def estimates(examples: Sequence[ExampleLike], model: Model, explainers: Sequenc
 
 
 @checked
-def list_methods(model: object | None = None, example: ExampleLike | None = None) -> list[Card]:
+def list_methods(model: object | None = None, example: ExampleLike | None = None) -> MethodList:
     """Cards of all registered methods, or of those that work with a model and an example."""
     cards = ATTRIBUTIONS.cards()
     if example is not None:
@@ -174,9 +175,9 @@ def list_methods(model: object | None = None, example: ExampleLike | None = None
         marked = given.rationale is not None
         cards = [card for card in cards if takes(card, [given]) and (marked or not card.needs_rationale)]
     if model is None:
-        return cards
+        return MethodList(cards)
     offered = _model(model).capabilities
-    return [card for card in cards if card.needs <= offered]
+    return MethodList(card for card in cards if card.needs <= offered)
 
 
 def default_method(model: object = DEFAULT) -> str:
@@ -308,3 +309,16 @@ def _progress(wanted: bool) -> Iterator[None]:
         return
     with listening(ProgressBar()):
         yield
+
+
+def _draw_model(model: Model) -> str:
+    return model_fragment(model, list_methods(model))
+
+
+def draw_in_notebooks() -> bool:
+    """Have a running notebook draw explanations, lists of them and models; called when this module is imported."""
+    models = dict.fromkeys((NetworkModel, BlackBox), _draw_model)
+    return notebook.install({Explanation: notebook.draw_single, Explanations: notebook.draw_several, **models})
+
+
+draw_in_notebooks()
