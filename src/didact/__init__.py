@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         load_model,
         save,
         show,
+        to_dataframe,
     )
     from didact.errors import DidactError
     from didact.experimenting import drawn, evaluate, refined, simulate, train
@@ -44,6 +45,7 @@ _HOME = {
     "save": "api",
     "show": "api",
     "simulate": "experimenting",
+    "to_dataframe": "api",
     "train": "experimenting",
     "Explanations": "api",
     "Skipped": "api",
@@ -88,6 +90,7 @@ __all__ = [
     "save",
     "show",
     "simulate",
+    "to_dataframe",
     "train",
 ]
 

@@ -69,9 +69,7 @@ def test_what_pandas_calls_missing() -> None:
 def test_mixed_types_are_named() -> None:
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"text": ["A warm film.", 5]}, index=[10, 20])
-    with pytest.raises(
-        FormatError, match=r"DataFrame, index 20: field 'text' must be text, got .*5.*convert it with str"
-    ):
+    with pytest.raises(FormatError, match=r"index 20: field .text. must be text, got .*5.*convert it with str"):
         load_data(table)
     twice = pandas.DataFrame([["a", "b"]], columns=["text", "text"])
     with pytest.raises(InputError, match="several columns of one name: text; rename them"):
@@ -89,9 +87,7 @@ def test_arrays() -> None:
     assert [example.text for example in load_data(np.array(TEXTS, dtype=object))] == TEXTS
     assert load_data(np.array([TEXTS])).examples[0].text_pair == "A dull plot."
     assert len(load_data(np.zeros((3, 8, 9, 3), dtype=np.uint8))) == 3
-    with pytest.raises(
-        InputError, match=r"int64 with the shape \(4,\) holds no examples|cannot load data from ndarray"
-    ):
+    with pytest.raises(InputError, match="cannot load data from ndarray"):
         load_data(np.arange(4))
 
 

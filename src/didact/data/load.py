@@ -14,6 +14,7 @@ from didact.data.frames import is_columns, is_frame, is_in_memory, rows_in_memor
 from didact.data.images import ENDINGS, ImageRow, Splits, folder_splits
 from didact.data.presets import PRESETS, Preset
 from didact.data.rows import USUAL, Draft, Fields, Row, RowReader
+from didact.data.rows import Unreadable as Unreadable
 from didact.data.sampling import Slice, check_limit, sample
 from didact.errors import InputError, ParameterError, UnknownNameError
 from didact.registry import close_names
@@ -84,6 +85,14 @@ def load_data(  # noqa: PLR0913 - the one door, and every option has a default
         drafts += more
         labels = labels or names
     return Dataset(opened.name, name, _chosen_of(drafts, limit, seed), labels or _named(drafts))
+
+
+def load_apart(source: object) -> list[Example | Unreadable]:
+    """The rows of a source in order, each as an example, or with the reason why it is none."""
+    opened = _open(source)
+    table = opened.splits[_chosen(opened, None)]()
+    reader = RowReader({}, _label_names(table, {}), folder=table.folder)
+    return reader.read_apart(table.rows, opened.name)
 
 
 def with_columns(fields: Fields | None, text: str | None, label: str | None) -> Fields:

@@ -81,6 +81,19 @@ class Draft:
         return self.example if self.unread is None else self.unread()
 
 
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A row that holds no example.
+
+    Attributes:
+        problem: why not.
+        preview: where it stands.
+    """
+
+    problem: FormatError
+    preview: str
+
+
 @dataclass
 class RowReader:
     """Reads rows as examples.
@@ -106,6 +119,18 @@ class RowReader:
     def read(self, rows: Iterable[Row], source: str) -> list[Example]:
         """The examples of all rows; ``source`` names them in messages."""
         return [draft.read() for draft in self.drafts(rows, source)]
+
+    def read_apart(self, rows: Iterable[Row], source: str) -> list[Example | Unreadable]:
+        """The examples of all rows, and in place of each row that holds none the reason."""
+        made: list[Example | Unreadable] = []
+        for where, row in rows:
+            try:
+                made.append(self._draft(row, where).read())
+            except FormatError as problem:
+                made.append(Unreadable(problem, where))
+        if not made:
+            raise FormatError(f"{source} holds no example: it is empty")
+        return made
 
     def drafts(self, rows: Iterable[Row], source: str) -> list[Draft]:
         """The same before images in files are read, to choose among them."""
