@@ -34,7 +34,7 @@ class ZeroShot:
             given = "none" if not labels else f"only {labels[0]!r}"
             raise ParameterError(
                 f"zero-shot classification chooses among candidate labels, and {given} was given; name at least two, "
-                "as in load_model(pipeline, labels=['sports', 'politics']) (command line: --labels sports,politics)"
+                "as in load_model(pipeline, labels=['sports', 'politics']) (command line: --label-names)"
             )
         if template.count("{}") != 1:
             raise ParameterError(f"the hypothesis must have one {{}} for the label, got {template!r:.80}")
