@@ -316,8 +316,11 @@ FIGURES: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
 
 @functools.cache
 def masking(name: str) -> MaskingFindings:
-    """What a study of explainers trained for metrics shows."""
-    return MaskingFindings.read(RESULTS / "aml" / name)
+    """What a study of explainers trained for metrics shows; NAME-unseen: on texts that nobody looked at before."""
+    folder = RESULTS / "aml" / name.removesuffix("-unseen")
+    if name == folder.name:
+        return MaskingFindings.read(folder)
+    return MaskingFindings.read(folder, json.loads((folder / "seen.json").read_text(encoding="utf-8"))["texts"])
 
 
 def _aml(what: str) -> str:

@@ -18,6 +18,7 @@ from didact.experiments.masking.recipe import MaskingRecipe
 from didact.experiments.masking.report import markdown, tables
 from didact.experiments.papers import aml
 from didact.experiments.papers.aml_published import FAITHFULNESS
+from didact.store import records as record_store
 from didact.types import Floats
 
 SMALL = """
@@ -73,6 +74,14 @@ def test_every_explainer_is_graded_by_every_metric(findings: MaskingFindings) ->
     for metric in ("suff", "lo", "comp", "aopc_suff", "aopc_comp", "rationale_f1"):
         assert set(findings.grades[metric]) == LABELS
         assert all(np.isfinite(values).all() for values in findings.grades[metric].values())
+
+
+def test_texts_can_be_left_out_of_the_findings(run: Path, findings: MaskingFindings) -> None:
+    names = record_store.read(run / "records.parquet")["example"].unique().to_pylist()
+    fewer = MaskingFindings.read(run, without=names[:2])
+    assert fewer.texts == findings.texts - 2 == len(fewer.grades["comp"]["occlusion"])
+    everything = sorted(findings.grades["comp"]["occlusion"])
+    assert all(value in everything for value in fewer.grades["comp"]["occlusion"])
 
 
 def test_the_weights_are_those_that_the_search_rated_best(findings: MaskingFindings) -> None:

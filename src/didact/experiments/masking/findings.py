@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from didact.experiments.distillation.summary import Grades, gather, spread
 from didact.experiments.engine.objects import read_object
@@ -41,12 +43,17 @@ class MaskingFindings:
     grades: Grades
 
     @classmethod
-    def read(cls, folder: Path) -> MaskingFindings:
-        """Of a run that has graded something."""
+    def read(cls, folder: Path, without: Collection[str] = ()) -> MaskingFindings:
+        """Of a run that has graded something, on all test texts but some, which are given by their names in records."""
         missing = f"{folder} is not finished: summary.json is missing; give the same command again"
         summary = read_object(folder / "summary.json", missing)
         recipe = MaskingRecipe.from_toml(folder / "recipe.toml")
-        return cls(folder, recipe, summary, gather(record_store.read(folder / "records.parquet")))
+        records = record_store.read(folder / "records.parquet")
+        if without:
+            records = records.filter(pc.invert(pc.is_in(records["example"], pa.array(sorted(without)))))
+            counts = {**summary["texts"], "test": len(records["example"].unique())}
+            summary = {**summary, "texts": counts}
+        return cls(folder, recipe, summary, gather(records))
 
     @property
     def name(self) -> str:
