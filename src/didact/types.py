@@ -48,6 +48,7 @@ from didact.validation import (
     truth_value,
     whole_number,
 )
+from didact.views import view
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -547,6 +548,25 @@ class Explanation:
         """The scores as a fresh numpy array."""
         return np.array(self.scores, dtype=np.float64)
 
+    def __repr__(self) -> str:
+        text = " / ".join(Example(one).preview for one in self.example.fields)
+        strongest = ", ".join(f"{unit} {score:+.3g}" for unit, score in self.top(3))
+        answer = _described(self.prediction)
+        return f"Explanation({text} -> {answer}; {self.method} for {self.target.label}: {strongest})"
+
+    def show(self) -> None:
+        """Draw it in the notebook or the terminal."""
+        view("show")(self)
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as .json, .html, .tex, .svg or .txt, or that of an image as .png, by the file's ending."""
+        place: Path = view("save")(self, path)
+        return place
+
+    def to_dataframe(self) -> Any:
+        """A pandas DataFrame with a row per unit: its text, place and score; see ``didact.to_dataframe``."""
+        return view("to_dataframe")(self)
+
     def top(self, k: int = 5) -> list[tuple[str, float]]:
         """The ``k`` units with the largest score (absolute score where scores are signed), strongest first."""
         strength = [abs(score) if self.signed else score for score in self.scores]
@@ -861,6 +881,13 @@ def _check_kinds(explanation: Explanation) -> None:
 
 
 _NUMBERS = (int, float, np.integer, np.floating)
+
+
+def _described(prediction: Prediction) -> str:
+    """What is predicted, in a few words."""
+    if prediction.probabilities:
+        return f"{prediction.label} {prediction.probabilities[prediction.index]:.1%}"
+    return f"{prediction.answer:.4g}" if isinstance(prediction.answer, float) else repr(prediction.answer)
 
 
 def _revived(values: dict[str, Any]) -> Explanation:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from didact.cli import columns, models
 from didact.cli import options as shared
 from didact.errors import ParameterError
 
@@ -18,6 +19,7 @@ HELP = "Grade explainers on a model and data, and write a report."
 EXAMPLES = """examples:
   didact evaluate
   didact evaluate --model ./my-model --data reviews.jsonl --limit 200 --out runs/mine
+  didact evaluate --model ./my-model --data reviews.csv --text-column body --label-column stars
   didact evaluate --data sst2 --split validation --methods lime,kernel_shap,integrated_gradients
   didact evaluate --data movie_rationales --split test --metrics rationale_auc,comprehensiveness --truncate
   didact evaluate --methods lime --set lime.samples=200 --seeds 0,1,2 --metrics default
@@ -37,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a file, a folder with a file per split, a preset ('didact list data') or a Hub id "
         "(default: made-up reviews whose evidence is known)",
     )
+    columns.add_columns(group)
     group.add_argument("--split", help="which split (default: test, validation or the only one)")
     group.add_argument("--limit", type=int, default=50, metavar="N", help="at most so many examples (default: 50)")
     group = parser.add_argument_group("grading")
@@ -78,18 +81,11 @@ def _recipe(options: argparse.Namespace) -> GradingRecipe:
     from didact.experiments.grading.recipe import GradingRecipe
 
     settings = shared.parse_owned(options.set, "lime.samples=200")
-    model = {
-        "source": options.model,
-        "inputs": options.inputs,
-        "prompt": None if options.prompt is None else str(options.prompt),
-        "device": options.device,
-        "max_length": options.max_length,
-        "max_truncated": 1.0 if options.truncate else 0.5,
-    }
-    data = {"source": options.data, "split": options.split, "limit": options.limit}
+    fields = columns.chosen(options) or None
+    data = {"source": options.data, "split": options.split, "limit": options.limit, "fields": fields}
     recipe: dict[str, object] = {
         "name": options.name,
-        "model": {name: value for name, value in model.items() if value is not None},
+        "model": models.table(options),
         "data": {name: value for name, value in data.items() if value is not None},
         "explainers": _chosen(options.methods, ("all",), "method", settings),
         "metrics": _chosen(options.metrics, ("all", "default"), "metric", settings),

@@ -11,8 +11,8 @@ from types import NoneType
 from typing import TYPE_CHECKING, Literal, cast, get_args, get_origin
 
 from didact import disk
+from didact.cli import columns, printing
 from didact.cli import options as shared
-from didact.cli import printing
 from didact.errors import InputError, ParameterError
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def _add_preset(parser: argparse.ArgumentParser, card: PresetCard, settings: Seq
         help="a file, a folder with a file per split, a preset ('didact list data') or a Hub id "
         "(default: made-up reviews whose evidence is known)",
     )
+    columns.add_columns(group)
     group.add_argument("--split", help="which split (default: train, or the only one)")
     group.add_argument("--limit", type=int, default=600, metavar="N", help="at most so many texts (default: 600)")
     if card.learns is not None:
@@ -284,13 +285,14 @@ def _examples(options: argparse.Namespace, model: Model) -> tuple[Sequence[Examp
     from didact.trained.train import described
 
     source, seed = options.data or CORPUS, getattr(options, "seed", None) or 0
+    fields = columns.chosen(options)
     try:
         split = options.split or (None if source == CORPUS else "train")
-        data = load_data(source, split=split, limit=options.limit, seed=seed)
+        data = load_data(source, split=split, limit=options.limit, seed=seed, fields=fields)
     except InputError:
         if options.split is not None or source == CORPUS:
             raise
-        data = load_data(source, limit=options.limit, seed=seed)
+        data = load_data(source, limit=options.limit, seed=seed, fields=fields)
     return list(data.examples), described(data)
 
 
