@@ -21,17 +21,25 @@ from didact.scale.collect import CHUNK
 from didact.store.parts import Parts
 from didact.trained import disagreement
 from didact.trained.explainer import LearnedExplainer
-from didact.trained.fidelity import agreement_with_reference, top_weight
+from didact.trained.fidelity import agreement_with_reference, sample_scores, top_weight
+from didact.trained.fit import Monitor
 from didact.trained.fit_types import Fitted
 from didact.trained.held_out import held_out_agreement
+from didact.trained.held_out_panel import held_out_panel, panel_value, suited
 from didact.trained.labels import LabelConfig, Labels, ReferenceLabels, from_explanations, from_references
 from didact.trained.learning import Trainee, TrainingRecipe, start, training_cost
 from didact.trained.metadata import ExplainerMetadata
 from didact.trained.presets.base import Reference, TrainingInput
+from didact.trained.samples import TrainingSamples
 from didact.trained.shapes.base import SHAPES, Shape
 from didact.trained.signals.base import SIGNALS, Signal, SignalTask
 from didact.trained.split import TextSplit
 from didact.types import Explanation, Floats, Level, Scale
+
+Choice = Literal["panel", "loss", "top_weight"]
+
+VALIDATED = 48
+"""Validation texts that the metrics of a panel are computed on after each epoch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,14 +48,15 @@ class Distillation(TrainingRecipe):
 
     Args:
         default: makes the reference when none is given.
-        choose: the epoch that is kept has the lowest validation "loss", or the highest ``top_weight``.
+        choose: the epoch that is kept is the best by the metrics of the "panel", where some are given, has the lowest
+            validation "loss", or the highest ``top_weight``.
         apart: whether several references are distinguished; otherwise their average is learned.
         fresh: draw new labels in every epoch.
         chunk: texts of a stored part.
     """
 
     default: Callable[[], Explainer]
-    choose: Literal["loss", "top_weight"] = "loss"
+    choose: Choice = "loss"
     apart: bool = False
     fresh: bool = False
     chunk: int = CHUNK
@@ -102,19 +111,35 @@ class _Run:
         samples = self.signal.prepare(
             SignalTask(self.model, self.split.train, self.split.validation, self.labels), self.shape
         )
-        compared = chain(*self.validation) if self.labels.apart else self.labels.compared(self.validation)
-        monitor = None
-        if self.recipe.choose == "top_weight":
-            monitor = top_weight(self.signal, samples.validation, _scored(compared))
         about = {
             "reference": self.labels.name,
             "reference_parameters": self.labels.parameters,
             "level": self.level,
             "scale": self.scale,
         }
+        monitor, marks = self._monitor(samples)
+        samples = dataclasses.replace(samples, marks={**samples.marks, **marks})
         trainee = Trainee(self.model, self.shape, self.signal, samples, about)
         explainer, fitted = trainee.trained(self.recipe, self.given, monitor)
         return LearnedExplainer(explainer.shape, self.signal, self._measured(explainer, fitted))
+
+    def _monitor(self, samples: TrainingSamples) -> tuple[Monitor | None, dict[str, str]]:
+        """What epochs are compared by besides the loss, and what a checkpoint has to know of it."""
+        if self.recipe.choose == "top_weight":
+            compared = chain(*self.validation) if self.labels.apart else self.labels.compared(self.validation)
+            return top_weight(self.signal, samples.validation, _scored(compared)), {}
+        reference = _scored(self.labels.compared(self.validation))[:VALIDATED]
+        judges = suited(self.given.panel, reference)
+        if self.recipe.choose == "loss" or not judges or not reference:
+            return None, {}
+        value, first = panel_value(judges, self.model, reference), samples.validation[: len(reference)]
+
+        def measure(shape: Shape) -> float:
+            scores = sample_scores(shape, self.signal, first)
+            pairs = zip(reference, scores, strict=True)
+            return value([dataclasses.replace(one, scores=tuple(own.tolist()), errors=()) for one, own in pairs])
+
+        return measure, {"metrics": ", ".join(judge.name for judge in judges)}
 
     @cached_property
     def train(self) -> Labels:
@@ -161,7 +186,9 @@ class _Run:
         learned = self._explained(explainer, compared)
         seconds = time.perf_counter() - began
         agreement = held_out_agreement(learned, compared, self.signal).to_dict()
-        about = dataclasses.replace(explainer.about, cost=cost, agreement=agreement)
+        panel = held_out_panel(self.given.panel, self.model, learned, compared)
+        shown = panel.to_dict() if panel.rows else None
+        about = dataclasses.replace(explainer.about, cost=cost, agreement=agreement, panel=shown)
         if not compared:
             return about
         fidelity = agreement_with_reference(learned, compared, self.signal)

@@ -29,6 +29,7 @@ class ExplainerMetadata:
         cost: what training took and how fast it explains, by name with its unit.
         disagreement: what ``DisagreementEstimate.to_dict`` gives; None where none was fitted.
         agreement: what ``HeldOutAgreement.to_dict`` gives; None where there is no reference, or nothing is known.
+        panel: what ``HeldOutPanel.to_dict`` gives: several metrics beside the reference and random scores.
         masks: what ``HeldOutMasks.to_dict`` gives, of an explainer that learned to mark what predictions rest on.
         teaching: what ``HeldOutTeaching.to_dict`` gives, of an explainer that learned what students learn from.
     """
@@ -47,6 +48,7 @@ class ExplainerMetadata:
     cost: Mapping[str, JsonValue] = field(default_factory=dict)
     disagreement: Mapping[str, object] | None = None
     agreement: Mapping[str, object] | None = None
+    panel: Mapping[str, object] | None = None
     masks: Mapping[str, object] | None = None
     teaching: Mapping[str, object] | None = None
 
@@ -69,6 +71,7 @@ class ExplainerMetadata:
             "cost": dict(self.cost),
             "disagreement": None if self.disagreement is None else dict(self.disagreement),
             "agreement": None if self.agreement is None else dict(self.agreement),
+            "panel": None if self.panel is None else dict(self.panel),
             "masks": None if self.masks is None else dict(self.masks),
             "teaching": None if self.teaching is None else dict(self.teaching),
         }
@@ -107,6 +110,7 @@ class SavedOrigin(TypedDict):
     cost: dict[str, JsonValue]
     disagreement: dict[str, object] | None
     agreement: dict[str, object] | None
+    panel: NotRequired[dict[str, object] | None]
     masks: NotRequired[dict[str, object] | None]
     teaching: NotRequired[dict[str, object] | None]
 
