@@ -30,6 +30,13 @@ METRICS_OF_ALL: Mapping[str, tuple[str, Options]] = {
     "iou_lexical_labels": ("neighbour_iou", {"similarity": "lexical", "by": "labels"}),
     "iou_semantic_top": ("neighbour_iou", {"similarity": "semantic", "by": "top"}),
     "iou_semantic_labels": ("neighbour_iou", {"similarity": "semantic", "by": "labels"}),
+    "sufficiency": ("sufficiency", {}),
+    "deletion_area": ("deletion_area", {}),
+    "insertion_area": ("insertion_area", {}),
+    "iou_lexical_top_gain": ("neighbour_iou_gain", {"similarity": "lexical", "by": "top"}),
+    "iou_lexical_labels_gain": ("neighbour_iou_gain", {"similarity": "lexical", "by": "labels"}),
+    "iou_semantic_top_gain": ("neighbour_iou_gain", {"similarity": "semantic", "by": "top"}),
+    "iou_semantic_labels_gain": ("neighbour_iou_gain", {"similarity": "semantic", "by": "labels"}),
     "forwards": ("forwards", {}),
     "seconds": ("seconds", {}),
 }

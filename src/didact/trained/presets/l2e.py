@@ -59,7 +59,7 @@ class L2E(ExplainerPreset):
         width: of a scorer or probe: size of a hidden state (128); a multiple of 4.
         blocks: of a scorer: number of transformer blocks (4).
         dropout: share of numbers set to 0 in training (0.1; scorer 0.2).
-        positions: of a scorer: "none" as published, "sinusoidal" or "learned".
+        positions: of a scorer: "none" as published, and for words; "sinusoidal", for tokens; or "learned".
         reading: of a scorer: what it reads: "tokens" of the explained model, where it has a tokenizer, or "words" of a
             vocabulary, as published.
         embeddings: of a scorer: "own", random at first and trained, or, of tokens, "kept": the explained model's, which
@@ -161,8 +161,8 @@ class L2E(ExplainerPreset):
         from didact.models.network import NetworkModel
 
         reading = given.get("reading", "tokens" if isinstance(model, NetworkModel) else "words")
-        embeddings = "kept" if reading == "tokens" else "own"
-        return {**SETTINGS[shape], "reading": reading, "embeddings": embeddings, **given}
+        of_tokens = {"embeddings": "kept", "positions": "sinusoidal"} if reading == "tokens" else {"embeddings": "own"}
+        return {**SETTINGS[shape], "reading": reading, **of_tokens, **given}
 
     def _check_choice(self, name: str) -> None:
         value, allowed = getattr(self, name), _CHOICES[name]
