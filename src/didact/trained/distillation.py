@@ -21,7 +21,7 @@ from didact.scale.collect import CHUNK
 from didact.store.parts import Parts
 from didact.trained import disagreement
 from didact.trained.explainer import LearnedExplainer
-from didact.trained.fidelity import agreement_with_reference, sample_scores, top_weight
+from didact.trained.fidelity import agreement_with_reference, by_metrics, top_weight
 from didact.trained.fit import Monitor
 from didact.trained.fit_types import Fitted
 from didact.trained.held_out import held_out_agreement
@@ -133,13 +133,8 @@ class _Run:
         if self.recipe.choose == "loss" or not judges or not reference:
             return None, {}
         value, first = panel_value(judges, self.model, reference), samples.validation[: len(reference)]
-
-        def measure(shape: Shape) -> float:
-            scores = sample_scores(shape, self.signal, first)
-            pairs = zip(reference, scores, strict=True)
-            return value([dataclasses.replace(one, scores=tuple(own.tolist()), errors=()) for one, own in pairs])
-
-        return measure, {"metrics": ", ".join(judge.name for judge in judges)}
+        names = ", ".join(judge.name for judge in judges)
+        return by_metrics(self.signal, first, reference, value), {"metrics": names}
 
     @cached_property
     def train(self) -> Labels:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -51,6 +52,28 @@ def top_weight(
     def measure(shape: Shape) -> float:
         scores = sample_scores(shape, signal, samples, rows)
         return float(np.nanmean([_share(ours, theirs) for ours, theirs in zip(scores, wanted, strict=True)]))
+
+    return measure
+
+
+def by_metrics(
+    signal: Signal,
+    samples: Sequence[Sample],
+    reference: Sequence[Explanation],
+    value: Callable[[Sequence[Explanation]], float],
+) -> Callable[[Shape], float]:
+    """A monitor for ``fit``: the value of the explanations that the network gives of some validation texts.
+
+    Args:
+        signal: turns the shape's outputs into scores.
+        samples: validation texts as the shape reads them.
+        reference: the reference's explanations of the same texts.
+        value: of explanations; higher is better.
+    """
+
+    def measure(shape: Shape) -> float:
+        pairs = zip(reference, sample_scores(shape, signal, samples), strict=True)
+        return value([dataclasses.replace(one, scores=tuple(own.tolist()), errors=()) for one, own in pairs])
 
     return measure
 

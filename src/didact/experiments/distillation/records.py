@@ -78,7 +78,7 @@ class StudyGrader:
         label = learned_label(network.reading, network.signal, network.reference)
         tables = [self.records(label, network.seed, grades, explained, network)]
         theirs = {name: pair[0].tolist() for name, pair in pairs.items() if name in BESIDE}
-        if network.reading == "tokens" and theirs:
+        if network.reading == self.recipe.readings[0] and theirs:
             tables.append(self.records(network.reference, network.seed, theirs, test, network))
         return tables
 
@@ -92,6 +92,7 @@ class StudyGrader:
                 own["encoder"] = None if self.recipe.encoder is None else filled(self.recipe.encoder)
             made = METRICS.get(metric).configured(**settings, **own)
             grades[name] = [grade.value for grade in made.measure(evidence)]
+        grades[grading.AGAINST] = grading.against(self.model, explained)
         if all(one.example.rationale is not None for one in explained):
             grades |= grading.rationales(explained)
         return grades
