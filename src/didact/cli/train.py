@@ -299,7 +299,7 @@ def _examples(options: argparse.Namespace, model: Model) -> tuple[Sequence[Examp
 def _show(explainer: LearnedExplainer) -> None:
     from rich.table import Table
 
-    from didact.trained.disagreement import SCOPE
+    from didact.trained.disagreement import CHECKED_SCOPE, SCOPE
 
     about = explainer.about
     table = Table("", "held-out texts", box=None, header_style="bold", padding=(0, 2, 0, 0))
@@ -311,7 +311,7 @@ def _show(explainer: LearnedExplainer) -> None:
     printing.show("", title, "", table, "")
     _show_panel(explainer)
     if explainer.disagreement is not None:
-        printing.line(f"{SCOPE}\n")
+        printing.line(f"{SCOPE}{f' {CHECKED_SCOPE}' if explainer.checked is not None else ''}\n")
     if explainer.shape.summary():
         printing.line(f"{explainer.shape.summary().replace('```', '').strip()}\n")
     if explainer.verdict:

@@ -8,7 +8,7 @@ from typing import cast
 
 from didact.render.markup import markdown_table
 from didact.render.markup import markdown_text as text
-from didact.trained.disagreement import SCOPE
+from didact.trained.disagreement import CHECKED_SCOPE, SCOPE
 from didact.trained.held_out import HeldOutResult, held_out_result, panel_of
 from didact.trained.held_out_panel import KEPT
 from didact.trained.metadata import SavedConfig, SavedOrigin
@@ -33,7 +33,7 @@ def readme(config: SavedConfig, place: str) -> str:
         _verdict(about),
         _panel(about),
         _table("Scores on held-out texts", ("measure", "value"), about["scores"]),
-        f"## Expected disagreement\n\n{SCOPE}" if about["disagreement"] is not None else "",
+        f"## Expected disagreement\n\n{_scope(about)}" if about["disagreement"] is not None else "",
         _table("What it costs", ("", ""), about["cost"]),
         *(_table(f"The {text(name)} runtime against torch", ("", ""), facts) for name, facts in _runtimes(config)),
         f"## Use it\n\n```python\nfrom didact.trained.explainer import LearnedExplainer\n"
@@ -97,6 +97,10 @@ def _panel(about: SavedOrigin) -> str:
     heads, rows = panel.table(_reference(about))
     table = markdown_table([*map(text, heads)], [[*map(text, row)] for row in rows], "lr")
     return f"## Beside its reference and random scores\n\n{table}\n\n{KEPT}"
+
+
+def _scope(about: SavedOrigin) -> str:
+    return SCOPE if about.get("checked") is None else f"{SCOPE} {CHECKED_SCOPE}"
 
 
 def _facts(config: SavedConfig) -> dict[str, str]:

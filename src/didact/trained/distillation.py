@@ -20,6 +20,7 @@ from didact.protocols import Explainer
 from didact.scale.collect import CHUNK
 from didact.store.parts import Parts
 from didact.trained import disagreement
+from didact.trained.checking import misfits
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.fidelity import agreement_with_reference, by_metrics, top_weight
 from didact.trained.fit import Monitor
@@ -29,6 +30,7 @@ from didact.trained.held_out_panel import held_out_panel, panel_value, suited
 from didact.trained.labels import LabelConfig, Labels, ReferenceLabels, from_explanations, from_references
 from didact.trained.learning import Trainee, TrainingRecipe, start, training_cost
 from didact.trained.metadata import ExplainerMetadata
+from didact.trained.novelty import SeenWords
 from didact.trained.presets.base import Reference, TrainingInput
 from didact.trained.samples import TrainingSamples
 from didact.trained.shapes.base import SHAPES, Shape
@@ -189,11 +191,13 @@ class _Run:
         fidelity = agreement_with_reference(learned, compared, self.signal)
         scores = {name: float(np.nanmean(values)) for name, values in fidelity.items() if not np.isnan(values).all()}
         about = dataclasses.replace(about, scores=scores, cost=cost | _speed(seconds, self.held_out))
-        estimate = self._estimate(explainer, self.labels.compared(self.validation), compared)
-        if estimate is None:
+        estimates = self._estimates(explainer, self.labels.compared(self.validation), compared)
+        if estimates is None:
             return about
-        scores["disagreement and error, spearman"] = estimate.report["rank correlation"]
-        return dataclasses.replace(about, scores=scores, disagreement=estimate.to_dict())
+        plain, checked = estimates
+        scores["disagreement and error, spearman"] = plain.report["rank correlation"]
+        scores["checked disagreement and error, spearman"] = checked.report["rank correlation"]
+        return dataclasses.replace(about, scores=scores, disagreement=plain.to_dict(), checked=checked.to_dict())
 
     def _explained(self, explainer: LearnedExplainer, compared: Sequence[Explanation]) -> list[Explanation]:
         return explainer.explain(
@@ -203,24 +207,37 @@ class _Run:
             predictions=[explanation.prediction for explanation in compared],
         )
 
-    def _estimate(
+    def _estimates(
         self, explainer: LearnedExplainer, validation: Sequence[Explanation], held_out: Sequence[Explanation]
-    ) -> disagreement.DisagreementEstimate | None:
-        """Fitted on the validation texts and checked on the held-out ones; None where there are too few."""
-        known = [self._disagreement(explainer, compared) for compared in (validation, held_out)]
+    ) -> tuple[disagreement.DisagreementEstimate, disagreement.DisagreementEstimate] | None:
+        """Without and with checks, fitted on the validation texts and tried on the held-out ones; None with too few."""
+        seen = SeenWords.of(explanation.units for explanation in self.train[0])
+        known = [self._disagreement(explainer, compared, seen) for compared in (validation, held_out)]
         if any(np.isfinite(errors).sum() < disagreement.FEWEST for _, errors in known):
             return None
         (rows, errors), (check_rows, check_errors) = known
-        return disagreement.fit_disagreement(rows, errors, check_rows, check_errors)
+        plain, checked = (
+            disagreement.fit_disagreement(
+                rows[:, : len(names)],
+                errors,
+                check_rows[:, : len(names)],
+                check_errors,
+                measured=disagreement.FeatureSet(names, seen),
+            )
+            for names in (disagreement.ALL, disagreement.CHECKED)
+        )
+        return plain, checked
 
-    def _disagreement(self, explainer: LearnedExplainer, compared: Sequence[Explanation]) -> tuple[Floats, Floats]:
+    def _disagreement(
+        self, explainer: LearnedExplainer, compared: Sequence[Explanation], seen: SeenWords
+    ) -> tuple[Floats, Floats]:
         """Features of the texts, and 1 - rank correlation of the learned scores with the reference's."""
-        compared = _scored(compared)
+        compared, measured = _scored(compared), disagreement.FeatureSet(disagreement.CHECKED, seen)
         if not compared:
-            return np.empty((0, len(disagreement.FEATURES))), np.empty(0)
+            return np.empty((0, len(measured.names))), np.empty(0)
         learned = self._explained(explainer, compared)
-        items = self.shape.read_explained(self.model, learned)
-        rows = [disagreement.features(i, one.array, one.prediction) for i, one in zip(items, learned, strict=True)]
+        texts = zip(self.shape.read_explained(self.model, learned), learned, misfits(self.model, learned), strict=True)
+        rows = [measured.row(item, one.array, one.prediction, one.units, float(missed)) for item, one, missed in texts]
         return np.stack(rows), 1 - agreement_with_reference(learned, compared, self.signal)["spearman"]
 
 
