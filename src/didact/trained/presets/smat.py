@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 NONE = "none"
 """The value of ``search`` and ``meta`` that leaves them out."""
 
+STORED = 30.0
+"""Seconds between checkpoints of the meta training at least."""
+
 STUDENTS_OWN = ("student_kind", "student", "channel", "channel_settings", "inner_rate", "batch")
 """Settings that fresh students and those of the training have in common."""
 
@@ -128,6 +131,7 @@ class SMaT(ExplainerPreset):
         # As published: no decay, a constant rate, clipped at 5, until ten epochs bring nothing better.
         published = {"weight_decay": 0.0, "warmup": 0.0, "schedule": "constant", "clip": 5.0, "patience": 10}
         own = {"epochs": self.epochs, "learning_rate": self.learning_rate, "seed": self.seed}
+        own |= {"checkpoint_seconds": STORED}  # a population of students is large
         training = FitConfig.configured(**published | own | dict(self.fit))
         recipe = TeachingTraining(
             method=self.card.name,

@@ -32,6 +32,9 @@ from didact.types import AnswerKind, Example, Floats, Units
 HintsOf = Callable[[Sequence[int]], Sequence[Hint]]
 """From places in the pool to the hints of these texts."""
 
+GROUP = 64
+"""Students that are trained before their answers are stored: texts are read and the network is loaded once for all."""
+
 
 @dataclass(frozen=True, eq=False)
 class TeachingTexts:
@@ -109,7 +112,7 @@ def teach(texts: TeachingTexts, fresh: FreshStudents, hints: Mapping[str, HintsO
     for numbers the correlation with the teacher's.
     """
     examples = max(2, min(fresh.examples, len(texts.pool) // 2))
-    plan = Plan(sizes=(examples,), subsets=students, seed=seed, curve=fresh.curve)
+    plan = Plan(sizes=(examples,), subsets=students, seed=seed, curve=fresh.curve, group=GROUP)
     used = plan.used(len(texts.pool))
     given = {name: _placed(of, used, len(texts.pool)) for name, of in hints.items()}
     data = SimulabilityData(texts.pool, texts.test, given, kind=texts.kind, outputs=texts.outputs)
