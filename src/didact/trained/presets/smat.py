@@ -61,6 +61,8 @@ class SMaT(ExplainerPreset):
         shape: what computes the scores: "head_mix", "head_gate", or without a search any shape of one output.
         layers: numbers of the layers whose heads are mixed; all when not given.
         normalise: from numbers to weights of heads: "sparsemax", "entmax15", "softmax" or "none".
+        explanation: from scores to what students see: "softmax", or "sparsemax", which marks few words; how many follows
+            from the temperature, which the search chooses and shape_settings train_temperature=true trains.
         start: first weights without a search: "uniform", "layer:K", "head:K.J" or "random".
         spread: share of the first weights that meta training begins with spread over all heads; heads of weight 0
             hardly ever get any.
@@ -90,6 +92,7 @@ class SMaT(ExplainerPreset):
     shape: str = "head_mix"
     layers: tuple[int, ...] | None = None
     normalise: Literal["sparsemax", "entmax15", "softmax", "none"] = "sparsemax"
+    explanation: Literal["softmax", "sparsemax"] = "softmax"
     start: str = "uniform"
     spread: float = 0.1
     student_kind: str | None = None
@@ -163,6 +166,7 @@ class SMaT(ExplainerPreset):
     def _signal_settings(self, device: str) -> dict[str, object]:
         """Of the signal; without meta training it turns outputs into scores and no more."""
         own: dict[str, object] = {"examples": self.examples, "seed": self.seed, "device": _device(device)}
+        own["explanation"] = self.explanation
         if self.meta != NONE:
             own["meta"] = self.meta
         if self.meta != "closed_form":  # its students are of another kind
@@ -193,6 +197,7 @@ class SMaT(ExplainerPreset):
             examples=self.examples,
             curve=self.curve,
             device=str(choose_device(_device(device))),
+            explanation=self.explanation,
         )
 
 
