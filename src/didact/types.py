@@ -656,6 +656,8 @@ class Card:
         tolerance: how far completeness may be missed at default settings, relative to 1 + |difference|.
         inputs: kinds of example it takes: "text", "pair", "image".
         needs_rationale: whether it explains only examples that have a human rationale.
+        default: whether an evaluation that names no methods grades it.
+        aliases: other names it is known by, which stand for ``name``.
     """
 
     name: str
@@ -670,12 +672,14 @@ class Card:
     tolerance: float = 1e-4
     inputs: tuple[str, ...] = ("text", "pair", "image")
     needs_rationale: bool = False
+    default: bool = False
+    aliases: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
         plain = vars(self).copy()
-        plain.update(needs=sorted(self.needs), axioms=sorted(self.axioms), inputs=list(self.inputs))
-        return plain
+        lists = {"needs": sorted(self.needs), "axioms": sorted(self.axioms)}
+        return plain | lists | {"inputs": list(self.inputs), "aliases": list(self.aliases)}
 
 
 Invariance = Literal["order", "scale", "affine", "none"]
@@ -700,6 +704,7 @@ class MetricCard:
         invariant: to any strictly increasing map of a text's scores ("order"), to a x + b with a > 0 ("affine"), to a x
             ("scale"), or to "none" of these.
         timed: whether it measures time or memory, so that no two runs give the same number.
+        aliases: other names it is known by, which stand for ``name``.
     """
 
     name: str
@@ -712,12 +717,13 @@ class MetricCard:
     needs: frozenset[str] = frozenset()
     invariant: Invariance = "order"
     timed: bool = False
+    aliases: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; an open end of the range is None."""
         plain = vars(self).copy()
         ends = {end: plain[end] if math.isfinite(plain[end]) else None for end in ("low", "high")}
-        plain.update(ends, needs=sorted(self.needs))
+        plain.update(ends, needs=sorted(self.needs), aliases=list(self.aliases))
         return plain
 
 
