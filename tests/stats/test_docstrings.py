@@ -7,7 +7,20 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    "name", ["averages", "bootstrap", "compare", "correlation", "means", "paired", "power", "racing"]
+    "name",
+    [
+        "agreement",
+        "averages",
+        "bootstrap",
+        "clustered",
+        "compare",
+        "correlation",
+        "means",
+        "paired",
+        "plackett_luce",
+        "power",
+        "racing",
+    ],
 )
 def test_examples_run(name: str) -> None:
     found = doctest.testmod(importlib.import_module(f"didact.stats.{name}"))
