@@ -94,9 +94,10 @@ def estimated(
     errors, freedoms = precision(influence, raters, items)
     result = []
     for value, error, freedom, drawn in zip(values.tolist(), errors, freedoms, draws.T, strict=True):
-        if not np.isfinite(error):
+        if not np.isfinite(error) or not np.isfinite(drawn).any():
             result.append(Estimated(value, *(float("nan"),) * 3))
             continue
+        drawn = drawn[np.isfinite(drawn)]  # a resample may lack what an estimate is about
         spread = drawn.std()
         z = (drawn - drawn.mean()) / (spread if spread > 0 else 1.0)
         low, high = value + error * np.quantile(stdtrit(freedom, ndtr(z)), [(1 - level) / 2, (1 + level) / 2])

@@ -100,6 +100,28 @@ def raters_needed(share: float, items: int, *, likeness: float = 0.05, power: fl
     return max(3, math.ceil(comparisons_needed(share, power=power, alpha=alpha) * effect / items))
 
 
+def raters_per_arm(gain: float, items: int, *, likeness: float = 0.05, power: float = 0.8, alpha: float = 0.05) -> int:
+    """Raters in each of two arms at which a difference of their gains in accuracy is found.
+
+    A gain is a right answer after less a right answer before, whose variance is at most that of two tosses of a coin.
+
+    Args:
+        gain: the difference, as a share.
+        items: that each rater answers before and after.
+        likeness: correlation of a rater's gains on different items (intraclass).
+        power: probability with which the difference should be found.
+        alpha: level of the two-sided test.
+    """
+    _check(power, alpha)
+    if not 0 < gain < 1 or items < 1 or not 0 <= likeness <= 1:
+        raise ParameterError(
+            f"gain must lie between 0 and 1, items be at least 1 and likeness from 0 to 1; got {gain!r}, {items!r} and "
+            f"{likeness!r}"
+        )
+    needed = 2 * (_needed(gain / math.sqrt(0.5), power, alpha) or math.inf)  # two arms: twice the variance
+    return max(3, math.ceil(needed * (1 + (items - 1) * likeness) / items))
+
+
 def _check(power: float, alpha: float) -> None:
     for name, value in (("power", power), ("alpha", alpha)):
         if not 0 < value < 1:
