@@ -72,7 +72,7 @@ LIBRARIES = {
     "metrics": "numpy",
     "students": "numpy torch transformers",
     "simulation": "numpy",
-    "study": "numpy",
+    "study": "numpy openskill",
     "scale": "numpy",
     "trained": "numpy torch transformers safetensors accelerate huggingface_hub onnx onnxruntime onnxscript",
     "experiments": "numpy torch pyarrow rich optuna",
