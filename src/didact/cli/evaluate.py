@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from didact.cli import columns, models
+from didact.cli import columns, models, printing
 from didact.cli import options as shared
-from didact.cli import printing
 from didact.errors import ParameterError
 
 if TYPE_CHECKING:

@@ -61,8 +61,8 @@ class SMaT(ExplainerPreset):
         shape: what computes the scores: "head_mix", "head_gate", or without a search any shape of one output.
         layers: numbers of the layers whose heads are mixed; all when not given.
         normalise: from numbers to weights of heads: "sparsemax", "entmax15", "softmax" or "none".
-        explanation: from scores to what students see: "softmax", or "sparsemax", which marks few words; how many follows
-            from the temperature, which the search chooses and shape_settings train_temperature=true trains.
+        explanation: from scores to what students see: "softmax", or "sparsemax", which marks few words; how many
+            follows from the temperature, which the search chooses and shape_settings train_temperature=true trains.
         start: first weights without a search: "uniform", "layer:K", "head:K.J" or "random".
         spread: share of the first weights that meta training begins with spread over all heads; heads of weight 0
             hardly ever get any.
