@@ -40,6 +40,7 @@ ROOMS = {
     "embedded": "",
     "store": "data",
     "attribution": "ops stats models",
+    "counterfactuals": "",
     "metrics": "ops stats models attribution",
     "students": "ops stats models data attribution",
     "simulation": "ops stats models data attribution students",
@@ -49,8 +50,8 @@ ROOMS = {
     "experiments": "ops stats render models data store attribution metrics students simulation scale study trained",
     "testing": "ops stats render models data store attribution metrics students simulation scale study trained "
     "experiments",
-    "api": "stats render models data store attribution metrics trained",
-    "service": "ops stats render models data store attribution metrics scale study trained api",
+    "api": "stats render models data store attribution counterfactuals metrics trained",
+    "service": "ops stats render models data store attribution counterfactuals metrics scale study trained api",
     "experimenting": "models data trained experiments api",
     "cli": "render models data store attribution metrics students simulation scale study trained experiments api "
     "service experimenting",
@@ -71,7 +72,7 @@ LIBRARIES = {
     "metrics": "numpy",
     "students": "numpy torch transformers",
     "simulation": "numpy",
-    "study": "numpy",
+    "study": "numpy openskill",
     "scale": "numpy",
     "trained": "numpy torch transformers safetensors accelerate huggingface_hub onnx onnxruntime onnxscript",
     "experiments": "numpy torch pyarrow rich optuna",

@@ -30,6 +30,7 @@ from didact.validation import parse_json
 if TYPE_CHECKING:
     from didact.api import Explanations
     from didact.experiments.engine.kinds import ReportOptions
+    from didact.experiments.engine.steps import RecipeJob, RunOptions
     from didact.experiments.engine.toml import TomlRecipe
     from didact.protocols import Model, TargetLike
     from didact.types import Estimate, Explanation
@@ -148,8 +149,8 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def carry_out(recipe: TomlRecipe, options: argparse.Namespace) -> None:
-    """Run a recipe, show and write its report, and print the files written; the page's path comes last.
+def run_options(recipe: TomlRecipe, options: argparse.Namespace) -> RunOptions:
+    """Where and how a command line wants a recipe carried out; places that cannot be written are refused.
 
     Args:
         recipe: of any kind.
@@ -158,11 +159,7 @@ def carry_out(recipe: TomlRecipe, options: argparse.Namespace) -> None:
     """
     import time
 
-    from didact.experiments.engine.kinds import RECIPES, ReportOptions
-    from didact.experiments.engine.run import run_recipe
     from didact.experiments.engine.steps import RunOptions
-    from didact.progress import listening
-    from didact.render.progress import ProgressBar
 
     if options.workers < 1:
         raise ParameterError(f"--workers must be at least 1, got {options.workers}")
@@ -172,18 +169,38 @@ def carry_out(recipe: TomlRecipe, options: argparse.Namespace) -> None:
             disk.check_writable(place / "manifest.json")
     deadline = None if options.seconds is None else time.time() + options.seconds
     permitted = {"overwrite": options.overwrite, "trust_remote_code": options.trust_remote_code}
-    place = (folder, options.store, options.device)
-    chosen = RunOptions(*place, options.workers, deadline, options.command, **permitted)
-    if getattr(options, "dry_run", False):
-        kind = RECIPES.get(recipe.kind)()
-        printing.document(printing.estimates_table(kind.estimates(recipe.on_device(options.device), chosen)))
+    places = (folder, options.store, options.device)
+    return RunOptions(*places, options.workers, deadline, options.command, **permitted)
+
+
+def carry_out(recipe: TomlRecipe, options: argparse.Namespace) -> None:
+    """Run a recipe, or print what it would take; arguments as for ``run_options``."""
+    from didact.experiments.engine.kinds import RECIPES
+    from didact.progress import listening
+    from didact.render.progress import ProgressBar
+
+    chosen = run_options(recipe, options)
+    if not getattr(options, "dry_run", False):
+        run_and_report(recipe, chosen)
         return
     with listening(ProgressBar()):
-        result = run_recipe(recipe, chosen)
+        estimates = RECIPES.get(recipe.kind)().estimates(recipe.on_device(options.device), chosen)
+    printing.document(printing.estimates_table(estimates))
+
+
+def run_and_report(recipe: TomlRecipe, chosen: RunOptions, job: RecipeJob | None = None) -> None:
+    """Run a recipe, show and write its report, and print the files written; the page's path comes last."""
+    from didact.experiments.engine.kinds import ReportOptions
+    from didact.experiments.engine.run import run_recipe
+    from didact.progress import listening
+    from didact.render.progress import ProgressBar
+
+    with listening(ProgressBar()):
+        result = run_recipe(recipe, chosen, job)
     if not result.complete:
-        printing.message(f"didact: time is up before all is done; the same command goes on in {folder}")
-    if (folder / "records.parquet").is_file():
-        show_report(folder, ReportOptions())
+        printing.message(f"didact: the time limit is reached; the same command resumes in {chosen.out}")
+    if (chosen.out / "records.parquet").is_file():
+        show_report(chosen.out, ReportOptions())
 
 
 def show_report(folder: Path, report: ReportOptions) -> None:

@@ -147,6 +147,7 @@ def _kind(annotation: object) -> object:
 
 def run(options: argparse.Namespace) -> None:
     """Train, save, show what was measured, and print the folder last."""
+    from didact.experiments.masking.judges import panel
     from didact.progress import listening
     from didact.render.progress import ProgressBar
     from didact.store.parts import Parts
@@ -177,6 +178,7 @@ def run(options: argparse.Namespace) -> None:
             parts=Parts(options.store) if options.store is not None else None,
             data=name,
             judge=judge,
+            panel=panel(),
             **settings,  # type: ignore[arg-type] # checked by the preset
         )
     explainer.save_pretrained(options.out)
@@ -299,7 +301,7 @@ def _examples(options: argparse.Namespace, model: Model) -> tuple[Sequence[Examp
 def _show(explainer: LearnedExplainer) -> None:
     from rich.table import Table
 
-    from didact.trained.disagreement import SCOPE
+    from didact.trained.disagreement import CHECKED_SCOPE, SCOPE
 
     about = explainer.about
     table = Table("", "held-out texts", box=None, header_style="bold", padding=(0, 2, 0, 0))
@@ -309,9 +311,30 @@ def _show(explainer: LearnedExplainer) -> None:
         table.add_row("threshold of a fallback", f"{explainer.disagreement.threshold:.3f}")
     title = f"How well the network follows {about.reference} ({about.model}):" if about.reference else about.model
     printing.show("", title, "", table, "")
+    _show_panel(explainer)
     if explainer.disagreement is not None:
-        printing.line(f"{SCOPE}\n")
+        printing.line(f"{SCOPE}{f' {CHECKED_SCOPE}' if explainer.checked is not None else ''}\n")
     if explainer.shape.summary():
         printing.line(f"{explainer.shape.summary().replace('```', '').strip()}\n")
     if explainer.verdict:
         printing.line(f"{explainer.caution or explainer.verdict}\n")
+
+
+def _show_panel(explainer: LearnedExplainer) -> None:
+    """Metrics beside the reference and random scores, where they were computed."""
+    from rich.table import Table
+
+    from didact.trained.held_out import panel_of
+    from didact.trained.held_out_panel import KEPT
+
+    panel = panel_of(vars(explainer.about))
+    if panel is None:
+        return
+    heads, rows = panel.table(explainer.about.reference)
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for place, head in enumerate(heads):
+        table.add_column(head, justify="right" if place else "left")
+    for row in rows:
+        table.add_row(*row)
+    printing.show(table, "")
+    printing.line(f"{KEPT}\n")

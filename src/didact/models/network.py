@@ -244,7 +244,7 @@ class NetworkModel:
         ]
 
     def _explained(self, targets: Sequence[Target]) -> Read:
-        return lambda outputs, owners, batch: self.head.values(outputs, [targets[i] for i in owners], batch)
+        return lambda outputs, owners, batch: self.head.explained(outputs, [targets[i] for i in owners], batch)
 
     def _all_outputs(self, outputs: Tensor, owners: Ints, batch: EncodedBatch) -> Tensor:
         return self.head.readout(outputs, batch)
