@@ -92,6 +92,9 @@ div.didact{padding:0 1.1rem;border-radius:.4rem}
 .didact *{box-sizing:border-box}
 .didact h1{font-size:1.75rem;font-weight:650;letter-spacing:-.015em;line-height:1.2;margin:0 0 .35rem}
 .didact .lead{color:var(--muted);margin:0}
+.didact .answers{margin:1.5rem 0 0;padding:.9rem 1.25rem .9rem 2.25rem;background:var(--panel);
+ border-left:3px solid var(--p-line)}
+.didact .answers li{margin:.2rem 0}
 .didact main{display:block;max-width:70rem;margin:0 auto;padding:3.5rem 2rem 5rem}
 .didact nav{margin:2.25rem 0 0}
 .didact nav ol{list-style:none;margin:0;padding:0;border-top:1px solid var(--line);counter-reset:example}
@@ -123,7 +126,7 @@ div.didact{padding:0 1.1rem;border-radius:.4rem}
 .didact tr{background:none!important;border:0}
 .didact th,.didact td{vertical-align:top;text-align:left;font-weight:400;padding:0;border:0;max-width:none;
  white-space:normal}
-.didact .methods{margin:1.5rem 0 0}
+.didact .methods{margin:1.1rem 0 0}
 .didact .methods>tbody>tr>th{width:15.5rem;padding:1.1rem 2.25rem 1.1rem 0;font-size:.85rem}
 .didact .methods>tbody>tr>td{padding:1.1rem 0}
 .didact .methods>tbody>tr{border-top:1px solid var(--line)}
@@ -142,7 +145,7 @@ div.didact{padding:0 1.1rem;border-radius:.4rem}
 .didact .u:hover{outline:2px solid var(--text);outline-offset:0}
 .didact .cut{color:var(--muted);font-style:italic}
 .didact .answer{border-bottom:2px solid currentColor}
-.didact .legend{display:flex;flex-wrap:wrap;gap:.35rem 1.5rem;margin:1rem 0 0;font-size:.85rem;color:var(--muted)}
+.didact .legend{display:flex;flex-wrap:wrap;gap:.35rem 1.5rem;margin:1.1rem 0 0;font-size:.85rem;color:var(--muted)}
 .didact .legend .u{padding:.1em .55em}
 .didact details{margin:.85rem 0 0;font-size:.85rem}
 .didact summary{cursor:pointer;color:var(--muted);width:max-content;max-width:100%}
