@@ -59,7 +59,7 @@ class SMaT(ExplainerPreset):
         search: how heads are searched first: "racing", "halving" or "evolution"; "none" begins at ``start``.
         meta: the gradient of the meta training: "linear", "exact", "unrolled:K", "look_ahead:K" or "closed_form";
             "none" keeps what the search, or ``start``, gave.
-        shape: what computes the scores: "head_mix", "head_gate", "gradient_gate", or without a search any shape of one output.
+        shape: what computes the scores: "head_mix", "head_gate" or "gradient_gate"; without a search any of one output.
         layers: numbers of the layers whose heads are mixed; all when not given.
         normalise: from numbers to weights of heads: "sparsemax", "entmax15", "softmax" or "none".
         explanation: from scores to what students see: "softmax", or "sparsemax", which marks few words, as many as the
