@@ -7,9 +7,10 @@ import dataclasses
 import functools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import overload
+from typing import Literal, overload
 
 from didact import disk
+from didact.attribution._classes import explain_every_class, is_every_class
 from didact.attribution._skipping import Explanations as Explanations
 from didact.attribution._skipping import OnError, explain_all, explain_by_all
 from didact.attribution._skipping import Skipped as Skipped
@@ -29,6 +30,19 @@ from didact.render.formats import encoded
 from didact.render.progress import ProgressBar
 from didact.settings import checked, shown
 from didact.types import Card, Estimate, Example, Explanation, Level, Prediction, Units, overlaps
+
+
+@overload
+def explain(  # type: ignore[overload-overlap] # every class is several explanations, a label is one
+    given: object,
+    model: object = DEFAULT,
+    method: str | Explainer | None = None,
+    *,
+    target: Literal["all"],
+    progress: bool = True,
+    on_error: OnError = "raise",
+    **settings: object,
+) -> Explanations: ...
 
 
 @overload
@@ -76,21 +90,26 @@ def explain(
         model: anything ``load_model`` takes; the embedded sentiment classifier when not given.
         method: a registered name (see ``list_methods``) or an explainer; integrated gradients when not given, or
             KernelSHAP where the model has no gradients.
-        target: label or index to explain; each text's predicted class when not given.
+        target: label or index to explain; each text's predicted class when not given. A pair of labels is a contrastive
+            target, why the first rather than the second; "all" explains every class, the most probable first.
         progress: show a bar on work over two seconds.
         on_error: what a text of a list does that cannot be explained: "raise" an error that names it, or "skip" it.
         **settings: parameters of the method.
 
     Returns:
-        One explanation for one text, a list for a list; its ``skipped`` has the texts left out, with the reasons.
+        One explanation for one text, a list for a list or for every class; its ``skipped`` has the texts left out, with
+        the reasons.
     """
     adapter = _model(model)
     explainer = _explainer(method, adapter, settings)
     several = isinstance(given, list)
     examples: list[ExampleLike] = list(given) if several else [given]  # type: ignore[arg-type,list-item]
     notebook.install()
+    on_error = on_error if several else "raise"
     with _progress(progress):
-        explanations = explain_all(explainer, adapter, examples, target, on_error if several else "raise")
+        if is_every_class(target, adapter):
+            return explain_every_class(explainer, adapter, examples, on_error)
+        explanations = explain_all(explainer, adapter, examples, target, on_error)
     return explanations if several else explanations[0]
 
 
