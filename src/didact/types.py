@@ -48,6 +48,7 @@ from didact.validation import (
     truth_value,
     whole_number,
 )
+from didact.views import view
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -573,6 +574,25 @@ class Explanation:
         """The scores as a fresh numpy array."""
         return np.array(self.scores, dtype=np.float64)
 
+    def __repr__(self) -> str:
+        text = " / ".join(Example(one).preview for one in self.example.fields)
+        strongest = ", ".join(f"{unit} {score:+.3g}" for unit, score in self.top(3))
+        answer = _described(self.prediction)
+        return f"Explanation({text} -> {answer}; {self.method} for {self.target.label}: {strongest})"
+
+    def show(self) -> None:
+        """Draw it in the notebook or the terminal."""
+        view("show")(self)
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as .json, .html, .tex, .svg or .txt, or that of an image as .png, by the file's ending."""
+        place: Path = view("save")(self, path)
+        return place
+
+    def to_dataframe(self) -> Any:
+        """A pandas DataFrame with a row per unit: its text, place and score; see ``didact.to_dataframe``."""
+        return view("to_dataframe")(self)
+
     def top(self, k: int = 5) -> list[tuple[str, float]]:
         """The ``k`` units with the largest score (absolute score where scores are signed), strongest first."""
         strength = [abs(score) if self.signed else score for score in self.scores]
@@ -636,6 +656,8 @@ class Card:
         tolerance: how far completeness may be missed at default settings, relative to 1 + |difference|.
         inputs: kinds of example it takes: "text", "pair", "image".
         needs_rationale: whether it explains only examples that have a human rationale.
+        default: whether an evaluation that names no methods grades it.
+        aliases: other names it is known by, which stand for ``name``.
     """
 
     name: str
@@ -650,12 +672,14 @@ class Card:
     tolerance: float = 1e-4
     inputs: tuple[str, ...] = ("text", "pair", "image")
     needs_rationale: bool = False
+    default: bool = False
+    aliases: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
         plain = vars(self).copy()
-        plain.update(needs=sorted(self.needs), axioms=sorted(self.axioms), inputs=list(self.inputs))
-        return plain
+        lists = {"needs": sorted(self.needs), "axioms": sorted(self.axioms)}
+        return plain | lists | {"inputs": list(self.inputs), "aliases": list(self.aliases)}
 
 
 Invariance = Literal["order", "scale", "affine", "none"]
@@ -680,6 +704,7 @@ class MetricCard:
         invariant: to any strictly increasing map of a text's scores ("order"), to a x + b with a > 0 ("affine"), to a x
             ("scale"), or to "none" of these.
         timed: whether it measures time or memory, so that no two runs give the same number.
+        aliases: other names it is known by, which stand for ``name``.
     """
 
     name: str
@@ -692,12 +717,13 @@ class MetricCard:
     needs: frozenset[str] = frozenset()
     invariant: Invariance = "order"
     timed: bool = False
+    aliases: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; an open end of the range is None."""
         plain = vars(self).copy()
         ends = {end: plain[end] if math.isfinite(plain[end]) else None for end in ("low", "high")}
-        plain.update(ends, needs=sorted(self.needs))
+        plain.update(ends, needs=sorted(self.needs), aliases=list(self.aliases))
         return plain
 
 
@@ -887,6 +913,13 @@ def _check_kinds(explanation: Explanation) -> None:
 
 
 _NUMBERS = (int, float, np.integer, np.floating)
+
+
+def _described(prediction: Prediction) -> str:
+    """What is predicted, in a few words."""
+    if prediction.probabilities:
+        return f"{prediction.label} {prediction.probabilities[prediction.index]:.1%}"
+    return f"{prediction.answer:.4g}" if isinstance(prediction.answer, float) else repr(prediction.answer)
 
 
 def _revived(values: dict[str, Any]) -> Explanation:

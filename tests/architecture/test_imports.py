@@ -24,8 +24,8 @@ DIDACT = REPO / "src" / "didact"
 
 # The nouns: single modules that everything may import.
 BASE = (
-    "types regions images errors validation disk checksums locks protocols registry settings provenance code_identity "
-    "meter progress"
+    "types regions images errors validation disk checksums locks protocols registry settings provenance views "
+    "code_identity meter progress"
 )
 
 # Room -> the rooms it may import, besides itself and the base. Only rooms further up, and of those only the ones it
@@ -64,7 +64,7 @@ LIBRARIES = {
     "base": "numpy PIL",
     "ops": "numpy torch regex scipy",
     "stats": "numpy scipy",
-    "render": "numpy rich",
+    "render": "numpy rich pandas",
     "models": "numpy torch transformers safetensors peft",
     "data": "numpy pyarrow datasets",
     "store": "numpy safetensors pyarrow",
@@ -72,7 +72,7 @@ LIBRARIES = {
     "metrics": "numpy",
     "students": "numpy torch transformers",
     "simulation": "numpy",
-    "study": "numpy",
+    "study": "numpy openskill",
     "scale": "numpy",
     "trained": "numpy torch transformers safetensors accelerate huggingface_hub onnx onnxruntime onnxscript",
     "experiments": "numpy torch pyarrow rich optuna",

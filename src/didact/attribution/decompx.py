@@ -29,6 +29,7 @@ WORKED = 1 << 21
         reference="Modarressi et al. 2023",
         cost="2 forwards, and the arithmetic of about one more for each token",
         needs=frozenset({LAYERED}),
+        default=True,
     )
 )
 @dataclass(frozen=True, kw_only=True)

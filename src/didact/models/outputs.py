@@ -92,6 +92,17 @@ def _check_inside(example: Example, given: Span) -> None:
         )
 
 
+def described(model: Model) -> str:
+    """A model at a prompt: what it reads, what it predicts, and what methods may look at."""
+    labels = ", ".join(model.labels[:LABELS]) + (", ..." if len(model.labels) > LABELS else "")
+    reads = getattr(model, "inputs", "examples")
+    return f"{type(model).__name__}({model.name!r}: {reads} -> {labels})"
+
+
+LABELS = 6
+"""How many labels of a model a prompt prints."""
+
+
 def labelled(labels: tuple[str, ...], given: TargetLike, prediction: Prediction, scale: Scale) -> Target:
     """A target among named outputs, from a label, its index, a target or nothing."""
     if isinstance(given, Target):

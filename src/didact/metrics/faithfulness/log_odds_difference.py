@@ -22,6 +22,7 @@ from didact.types import Explanation, Floats, Grade, MetricCard, Prediction
         reference="Situ et al. 2021 (L2E)",
         higher_is_better=True,
         needs=frozenset({"model", "classes"}),
+        aliases=("log_odds",),
     )
 )
 @dataclass(frozen=True, kw_only=True)

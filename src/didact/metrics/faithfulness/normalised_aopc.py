@@ -32,6 +32,7 @@ _KNOWN: WeakKeyDictionary[Model, dict[tuple[object, ...], Bounds]] = WeakKeyDict
         low=0,
         high=1,
         needs=frozenset({"model"}),
+        aliases=("naopc", "normalized_aopc"),
     )
 )
 @dataclass(frozen=True, kw_only=True)

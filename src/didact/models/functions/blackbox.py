@@ -17,7 +17,7 @@ from didact.models.exclusive import exclusive
 from didact.models.functions.identity import FunctionIdentity
 from didact.models.functions.inputs import FunctionInputs, TextInputs
 from didact.models.heads.classes import ClassesHead
-from didact.models.outputs import labelled
+from didact.models.outputs import described, labelled
 from didact.ops.masking import unique_rows
 from didact.progress import advance, working
 from didact.protocols import TargetLike
@@ -47,6 +47,7 @@ class BlackBox:
     """
 
     precision = 1e-3
+    __repr__ = described
 
     def __init__(
         self,
