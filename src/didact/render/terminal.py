@@ -164,6 +164,9 @@ def _prediction(head: Table, group: facts.Group) -> None:
         f"  {facts.certainty(group.first)}", "not bold"
     )
     head.add_row("prediction", line)
+    others = facts.other_classes(group.first.prediction)
+    if others:
+        head.add_row("others", _plain(others))
     if group.example.label is not None:
         head.add_row("gold label", _plain(answers.gold(group.example)))
     if group.first.model:
