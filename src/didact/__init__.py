@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from didact.api import (
+        Comparison,
         Explanations,
         Prompt,
         Skipped,
@@ -43,6 +44,7 @@ _HOME = {
     "show": "api",
     "simulate": "experimenting",
     "train": "experimenting",
+    "Comparison": "api",
     "Explanations": "api",
     "Skipped": "api",
     "Box": "types",
@@ -60,6 +62,7 @@ _HOME = {
 
 __all__ = [
     "Box",
+    "Comparison",
     "DidactError",
     "Estimate",
     "Example",

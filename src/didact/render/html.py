@@ -30,8 +30,13 @@ def fragment(explanations: Sequence[Explanation]) -> str:
     return f'<div class="didact"><style>{_styles(groups)}</style>{"".join(sections)}</div>'
 
 
-def page(explanations: Sequence[Explanation], *, title: str = "Explanations") -> str:
+def page(explanations: Sequence[Explanation], *, title: str = "Explanations", below: str = "") -> str:
     """A whole page: no network, no fonts or scripts from elsewhere, readable without JavaScript.
+
+    Args:
+        explanations: at least one.
+        title: of the page.
+        below: HTML to put below the examples.
 
     Raises:
         InputError: there is no explanation.
@@ -49,6 +54,7 @@ def page(explanations: Sequence[Explanation], *, title: str = "Explanations") ->
             _index(groups) if total > 1 else "",
             _TOOL.strip(),
             *sections,
+            below,
             "</main>",
             f'<script type="application/json" id="{DATA_ID}">{_data(explanations)}</script>',
             f"<script>{_SCRIPT.strip()}</script>\n</body>\n</html>\n",
