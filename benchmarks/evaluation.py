@@ -76,27 +76,27 @@ def measure(texts: int) -> dict[str, Any]:
 
 def page(record: dict[str, Any]) -> str:
     """What was measured, in sentences."""
-    ratio = max(record["estimated"] / record["seconds"], record["seconds"] / record["estimated"])
-    controls = ("random", "trivial")
-    methods = ", ".join(f"`{name}`" for name in record["methods"] if name not in controls)
+    seconds, estimated, cores = record["seconds"], record["estimated"], record["cores"]
+    ratio = max(estimated / seconds, seconds / estimated)
+    methods = ", ".join(f"`{name}`" for name in record["methods"] if name not in ("random", "trivial"))
     metrics = ", ".join(f"`{name}`" for name in record["metrics"])
-    busy = max(record["load"]) > record["cores"]
+    before, after = record["load"]
     shared = (
-        f" Other programs kept the {record['cores']} cores busy meanwhile (load average {record['load'][0]:.1f} before, "
-        f"{record['load'][1]:.1f} after), so the wall time is not that of a quiet machine; CPU time is what one core "
-        "takes for it."
+        f" Other programs kept the cores busy meanwhile (load average {before:.1f} before, {after:.1f} after), so the "
+        "wall time is not that of a quiet machine; CPU time is what one core takes."
     )
-    return (
-        "# An evaluation with defaults\n\n"
-        f"`{record['command']}`, with the embedded model: {methods}, the controls `random` and `trivial`, by {metrics}; "
-        f"about {record['evaluations']:,} evaluations of the model.\n\n"
-        f"- CPU time of the run with its report: {record['cpu']:.0f} s on {record['threads']} "
-        f"{'thread' if record['threads'] == 1 else 'threads'}; of the estimate before it: {record['cpu_estimating']:.0f} s.\n"
-        f"- Wall time: {record['seconds']:.0f} s; the estimate, timed on {record['timed']} texts: "
-        f"{record['estimated']:.0f} s, a factor of {ratio:.2f} away.\n\n"
-        f"Measured with torch {record['versions']['torch']} on a CPU with {record['cores']} cores.{shared if busy else ''}\n\n"
-        "Made by `python -m benchmarks.evaluation`.\n"
-    )
+    lines = [
+        "# An evaluation with defaults",
+        f"`{record['command']}`, with the embedded model: {methods}, `random` and `trivial` as controls, by {metrics};\n"
+        f"about {record['evaluations']:,} evaluations of the model.",
+        f"- CPU time of the run with its report: {record['cpu']:.0f} s (threads: {record['threads']}); of the estimate "
+        f"before it: {record['cpu_estimating']:.0f} s.\n"
+        f"- Wall time: {seconds:.0f} s; the estimate, timed on {record['timed']} texts: {estimated:.0f} s, a factor of "
+        f"{ratio:.2f} away.",
+        f"Measured with torch {record['versions']['torch']} on {cores} cores.{shared if max(before, after) > cores else ''}",
+        "Made by `python -m benchmarks.evaluation`.",
+    ]
+    return "\n\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
