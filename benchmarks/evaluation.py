@@ -85,15 +85,16 @@ def page(record: dict[str, Any]) -> str:
         f" Other programs kept the cores busy meanwhile (load average {before:.1f} before, {after:.1f} after), so the "
         "wall time is not that of a quiet machine; CPU time is what one core takes."
     )
+    machine = f"{cores} cores.{shared if max(before, after) > cores else ''}"
     lines = [
         "# An evaluation with defaults",
-        f"`{record['command']}`, with the embedded model: {methods}, `random` and `trivial` as controls, by {metrics};\n"
-        f"about {record['evaluations']:,} evaluations of the model.",
+        f"`{record['command']}`, with the embedded model: {methods}, `random` and `trivial` as controls, by "
+        f"{metrics};\nabout {record['evaluations']:,} evaluations of the model.",
         f"- CPU time of the run with its report: {record['cpu']:.0f} s (threads: {record['threads']}); of the estimate "
         f"before it: {record['cpu_estimating']:.0f} s.\n"
         f"- Wall time: {seconds:.0f} s; the estimate, timed on {record['timed']} texts: {estimated:.0f} s, a factor of "
         f"{ratio:.2f} away.",
-        f"Measured with torch {record['versions']['torch']} on {cores} cores.{shared if max(before, after) > cores else ''}",
+        f"Measured with torch {record['versions']['torch']} on {machine}",
         "Made by `python -m benchmarks.evaluation`.",
     ]
     return "\n\n".join(lines) + "\n"

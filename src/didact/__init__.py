@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from didact.api import (
-        Comparison,
         Explanations,
+        MethodComparison,
         Prompt,
         Skipped,
         compare,
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
         explain,
         import_attributions,
         list_methods,
+        load_data,
         load_explainer,
         load_model,
         save,
         show,
+        to_dataframe,
     )
     from didact.errors import DidactError
     from didact.experimenting import drawn, evaluate, refined, simulate, train
@@ -36,6 +38,7 @@ _HOME = {
     "evaluate": "experimenting",
     "explain": "api",
     "list_methods": "api",
+    "load_data": "api",
     "load_explainer": "api",
     "load_model": "api",
     "import_attributions": "api",
@@ -43,8 +46,9 @@ _HOME = {
     "save": "api",
     "show": "api",
     "simulate": "experimenting",
+    "to_dataframe": "api",
     "train": "experimenting",
-    "Comparison": "api",
+    "MethodComparison": "api",
     "Explanations": "api",
     "Skipped": "api",
     "Box": "types",
@@ -62,7 +66,6 @@ _HOME = {
 
 __all__ = [
     "Box",
-    "Comparison",
     "DidactError",
     "Estimate",
     "Example",
@@ -70,6 +73,7 @@ __all__ = [
     "Explanations",
     "Image",
     "Mask",
+    "MethodComparison",
     "Prediction",
     "Prompt",
     "Skipped",
@@ -82,12 +86,14 @@ __all__ = [
     "explain",
     "import_attributions",
     "list_methods",
+    "load_data",
     "load_explainer",
     "load_model",
     "refined",
     "save",
     "show",
     "simulate",
+    "to_dataframe",
     "train",
 ]
 

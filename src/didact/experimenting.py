@@ -64,7 +64,7 @@ def train(  # noqa: PLR0913 - one call, and every argument but the first two has
         >>> didact.show(didact.explain("A warm and funny film.", method=explainer))  # doctest: +SKIP
     """
     from didact.data.load import load_data
-    from didact.experiments.masking.judges import judge
+    from didact.experiments.masking.judges import judge, panel
     from didact.experiments.masking.tuning import TuningConfig, TuningTask, tune
     from didact.trained import train as trainer
 
@@ -92,6 +92,7 @@ def train(  # noqa: PLR0913 - one call, and every argument but the first two has
             folder=out,
             data=name,
             judge=chosen,
+            panel=panel(),
             **settings,  # type: ignore[arg-type] # checked by the preset
         )
     if out is not None:

@@ -7,8 +7,8 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from didact.cli import columns, models, printing, running
 from didact.cli import options as shared
-from didact.cli import printing, running
 from didact.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ HELP = "Grade explainers on a model and data, and write a report."
 EXAMPLES = """examples:
   didact evaluate
   didact evaluate --model ./my-model --data reviews.jsonl --limit 200 --out runs/mine
+  didact evaluate --model ./my-model --data reviews.csv --text-column body --label-column stars
   didact evaluate --data sst2 --split validation --methods lime,kernel_shap,integrated_gradients
   didact evaluate --data movie_rationales --split test --metrics rationale_auc,comprehensiveness --truncate
   didact evaluate --methods lime --set lime.samples=200 --seeds 0,1,2 --metrics default
@@ -41,9 +42,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a file, a folder with a file per split, a preset ('didact list data') or a Hub id "
         "(default: made-up reviews whose evidence is known)",
     )
+    columns.add_columns(group)
     group.add_argument("--split", help="which split (default: test, validation or the only one)")
     group.add_argument("--limit", type=int, default=50, metavar="N", help="at most so many examples (default: 50)")
-    group = parser.add_argument_group("grading")
+    _add_choices(parser.add_argument_group("methods and metrics"))
+    shared.add_dry_run(parser)
+    group = parser.add_argument_group("output")
+    group.add_argument("--name", default="evaluation", help="of the run (default: evaluation)")
+    group.add_argument("--out", type=Path, metavar="DIR", help="folder of the run (default: runs/NAME)")
+    shared.add_execution(parser)
+    shared.add_store(parser)
+
+
+def _add_choices(group: argparse._ArgumentGroup) -> None:
+    """What is evaluated, by what, and for how long."""
     group.add_argument(
         "--methods",
         default="default",
@@ -70,12 +82,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="time budget: as many texts are evaluated as fit, the cost is printed before it starts; 0 for no limit "
         "(default: 5)",
     )
-    shared.add_dry_run(parser)
-    group = parser.add_argument_group("output")
-    group.add_argument("--name", default="evaluation", help="of the run (default: evaluation)")
-    group.add_argument("--out", type=Path, metavar="DIR", help="folder of the run (default: runs/NAME)")
-    shared.add_execution(parser)
-    shared.add_store(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -114,18 +120,11 @@ def _recipe(options: argparse.Namespace) -> GradingRecipe:
     from didact.metrics.base import METRICS
 
     settings = shared.settings_by_owner(options.set)
-    model = {
-        "source": options.model,
-        "inputs": options.inputs,
-        "prompt": None if options.prompt is None else str(options.prompt),
-        "device": options.device,
-        "max_length": options.max_length,
-        "max_truncated": 1.0 if options.truncate else 0.5,
-    }
-    data = {"source": options.data, "split": options.split, "limit": options.limit}
+    fields = columns.chosen(options) or None
+    data = {"source": options.data, "split": options.split, "limit": options.limit, "fields": fields}
     recipe: dict[str, object] = {
         "name": options.name,
-        "model": {name: value for name, value in model.items() if value is not None},
+        "model": models.table(options),
         "data": {name: value for name, value in data.items() if value is not None},
         "explainers": _chosen(options.methods, ATTRIBUTIONS, settings),
         "metrics": _chosen(options.metrics, METRICS, settings),

@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from didact import disk
-from didact.cli import kinds, printing
+from didact.cli import columns, kinds, printing
+from didact.cli.models import add_model as add_model
+from didact.cli.models import add_remote_code as add_remote_code
+from didact.cli.models import load as load
 from didact.cli.saving import save
 from didact.data.files import FORMATS, format_of, is_there, read_lines, read_plain
 from didact.data.images import ENDINGS as IMAGE_ENDINGS
@@ -51,14 +54,7 @@ def add_input(parser: argparse.ArgumentParser) -> None:
         help=f"a text, '-' for standard input (a text per line), or a file: {', '.join(FORMATS)} (text formats also "
         "packed as .gz), any other with a text per line",
     )
-    parser.add_argument(
-        "--column",
-        metavar="FIELD=NAME",
-        action="append",
-        default=[],
-        help="column of a table that holds the text, text_pair, label, rationale or id (label= leaves it out); may be "
-        "repeated",
-    )
+    columns.add_columns(parser)
     add_limits(parser)
     parser.add_argument("--pair", metavar="TEXT", help="the second text, for a model of pairs")
     parser.add_argument("--target", metavar="LABEL", help="label or index to explain (default: the predicted class)")
@@ -92,39 +88,6 @@ def reading_limits(options: argparse.Namespace) -> Iterator[None]:
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
-
-
-def add_model(parser: argparse.ArgumentParser) -> None:
-    """Which model, and how it reads."""
-    group = parser.add_argument_group("model")
-    group.add_argument(
-        "--model",
-        metavar="MODEL",
-        default="default",
-        help="Hub id or directory of a model, a language model or its GGUF file with --prompt (default: the embedded "
-        "sentiment classifier)",
-    )
-    group.add_argument(
-        "--inputs",
-        metavar="READER",
-        help="what the model reads: text, pair, question, patches, prompt (default: as the model is)",
-    )
-    group.add_argument(
-        "--prompt", type=Path, metavar="FILE", help="TOML file with the prompt that makes a language model a classifier"
-    )
-    group.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: the GPU when there is one)")
-    group.add_argument("--max-length", type=int, metavar="N", help="length limit in tokens, below the model's own")
-    group.add_argument("--truncate", action="store_true", help="explain what fits, even when most of a text does not")
-    add_remote_code(group)
-
-
-def add_remote_code(parser: argparse._ActionsContainer) -> None:
-    """Whether the explained model may bring code of its own; no file can say so."""
-    parser.add_argument(
-        "--trust-remote-code",
-        action="store_true",
-        help="let the explained model run code that comes with it: only where you trust its author",
-    )
 
 
 def add_method(parser: argparse.ArgumentParser) -> None:
@@ -191,30 +154,12 @@ def read_input(options: argparse.Namespace) -> list[Example]:
         return images if question is None else [question]
     if options.input is None:
         raise ParameterError("nothing to explain: give a text, '-', a file, --question with --passage, or --image")
-    examples = _read(options.input, parse_columns(options.column))
+    examples = _read(options.input, columns.chosen(options))
     if options.pair is None:
         return [Example.of(example) for example in examples]
     if len(examples) > 1:
         raise InputError("--pair goes with a single text; for many pairs give a .jsonl file with 'text_pair' fields")
     return [Example.of((examples[0].text, options.pair))]
-
-
-def load(options: argparse.Namespace) -> Model:
-    """The model a command line names."""
-    from didact.models.load import load_model
-
-    if options.max_length is not None and options.max_length < 3:
-        raise ParameterError(f"--max-length must be at least 3, got {options.max_length}")
-    paired = getattr(options, "pair", None) is not None and options.model != "default"  # which reads single texts
-    return load_model(
-        options.model,
-        inputs="pair" if paired and options.inputs is None else options.inputs,
-        device=options.device,
-        max_length=options.max_length,
-        max_truncated=1.0 if options.truncate else 0.5,
-        trust_remote_code=options.trust_remote_code,
-        prompt=options.prompt,
-    )
 
 
 def target(options: argparse.Namespace, examples: Sequence[Example], model: Model) -> TargetLike:
@@ -231,17 +176,6 @@ def target(options: argparse.Namespace, examples: Sequence[Example], model: Mode
 def parse_target(text: str | None) -> str | int | None:
     """A number means an index, anything else a label."""
     return int(text) if text is not None and re.fullmatch("-?[0-9]{1,9}", text) else text
-
-
-def parse_columns(pairs: Sequence[str]) -> dict[str, str | None]:
-    """``text=body`` -> {"text": "body"}; ``label=`` leaves the label out."""
-    columns: dict[str, str | None] = {}
-    for pair in pairs:
-        field, sign, column = pair.partition("=")
-        if not sign or not field:
-            raise ParameterError(f"a column looks like text=NAME, got {pair!r}")
-        columns[field] = column or None
-    return columns
 
 
 def parse_settings(pairs: Sequence[str]) -> dict[str, object]:
@@ -355,12 +289,12 @@ def write_estimates(estimates: Sequence[Estimate], options: argparse.Namespace) 
     _write_document(as_json if options.format == "json" else printing.estimates_table(estimates), options.out)
 
 
-def _read(given: str, columns: dict[str, str | None]) -> list[Example]:
+def _read(given: str, fields: columns.Columns) -> list[Example]:
     """The examples of standard input, of a file, or the text itself."""
     path = Path(given)
     if given != "-" and given.strip() and is_there(path):
-        return _read_file(path, columns)
-    if columns:
+        return _read_file(path, fields)
+    if fields:
         raise ParameterError("--column names the columns of a file, and none was given")
     if given == "-":
         return read_lines(sys.stdin, "standard input")
@@ -369,7 +303,7 @@ def _read(given: str, columns: dict[str, str | None]) -> list[Example]:
     return [Example(given)]
 
 
-def _read_file(path: Path, columns: dict[str, str | None]) -> list[Example]:
+def _read_file(path: Path, fields: columns.Columns) -> list[Example]:
     """A table or a list of texts as its ending says; one text per line where it says nothing."""
     if path.is_dir():
         raise InputError(f"{path} is a directory; give a file ({', '.join(FORMATS)}), or --image for one of images")
@@ -379,4 +313,4 @@ def _read_file(path: Path, columns: dict[str, str | None]) -> list[Example]:
         return read_plain(path)
     from didact.data.load import load_data
 
-    return list(load_data(path, fields=columns).examples)
+    return list(load_data(path, fields=fields).examples)

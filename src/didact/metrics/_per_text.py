@@ -24,6 +24,23 @@ BY_CHANCE = ("faithfulness", "plausibility")
 """Families in which random explanations say what chance gets."""
 
 
+Tabulated = tuple[dict[str, MetricCard], dict[str, tuple[float, ...]], tuple[float, ...], int]
+"""Cards of the columns by label, values of the rows by name, values by chance, and of how many draws."""
+
+
+def tabulated(
+    explanations: Sequence[Explanation],
+    explainers: Sequence[Explainer],
+    model: Model,
+    metrics: Sequence[str | Mapping[str, object]] | str,
+) -> Tabulated:
+    """How explanations of one text score on metrics, beside what random ones get; arguments as for ``rows``."""
+    chosen = choose(metrics, explanations[0])
+    values = rows(explanations, explainers, model, chosen)
+    chance = by_chance(explanations[0], model, chosen)
+    return {name: one.card for name, one in chosen.items()}, values, chance, DRAWS
+
+
 def choose(metrics: Sequence[str | Mapping[str, object]] | str, explanation: Explanation) -> dict[str, BaseMetric]:
     """Metrics by label, as far as one text allows them.
 

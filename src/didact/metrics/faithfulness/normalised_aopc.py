@@ -94,7 +94,7 @@ class NormalisedAopc(BaseMetric):
     def _key(self, model: Model, explanation: Explanation) -> tuple[object, ...]:
         units = explanation.units
         settings = (self.exact_units, self.beam, settled(model, self.absence))
-        return (units.example.fields, units.regions, explanation.target.index, *settings)
+        return (units.example.fields, units.regions, explanation.target.index, explanation.target.contrast, *settings)
 
 
 def _both_ways(explanation: Explanation) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
