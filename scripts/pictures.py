@@ -69,7 +69,9 @@ def main() -> None:
     """Write the pictures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--browser", default="/usr/bin/chromium", help="Chromium (default: /usr/bin/chromium)")
-    parser.add_argument("--only", nargs="*", metavar="NAME", help="these pictures alone, by the beginning of their names")
+    parser.add_argument(
+        "--only", nargs="*", metavar="NAME", help="these pictures alone, by the beginning of their names"
+    )
     options = parser.parse_args()
 
     def wanted(name: str) -> bool:

@@ -6,8 +6,9 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import cast, overload
+from typing import Literal, cast, overload
 
+from didact.attribution._classes import explain_every_class, is_every_class
 from didact.attribution._skipping import Explanations as Explanations
 from didact.attribution._skipping import OnError, explain_all, explain_by_all
 from didact.attribution._skipping import Skipped as Skipped
@@ -36,6 +37,19 @@ from didact.render.views import show as show
 from didact.render.views import to_dataframe as to_dataframe
 from didact.settings import checked
 from didact.types import Estimate, Example, Explanation, Level, Prediction, Units, overlaps
+
+
+@overload
+def explain(  # type: ignore[overload-overlap] # every class is several explanations, a label is one
+    given: object,
+    model: object = DEFAULT,
+    method: str | Explainer | None = None,
+    *,
+    target: Literal["all"],
+    progress: bool = True,
+    on_error: OnError = "raise",
+    **settings: object,
+) -> Explanations: ...
 
 
 @overload
@@ -97,21 +111,28 @@ def explain(
         model: anything ``load_model`` takes; the embedded sentiment classifier when not given.
         method: a registered name (see ``list_methods``) or an explainer; integrated gradients when not given, or
             KernelSHAP where the model has no gradients.
-        target: label or index to explain; each text's predicted class when not given.
+        target: label or index to explain; each text's predicted class when not given. A pair of labels is a contrastive
+            target, why the first rather than the second; "all" explains every class, the most probable first.
         progress: show a bar on work over two seconds.
         on_error: what a text of a list does that cannot be explained: "raise" an error that names it, or "skip" it.
         **settings: parameters of the method.
 
     Returns:
-        One explanation for one text, a list for a list; its ``skipped`` has the texts left out, with the reasons.
+        One explanation for one text, a list for a list or for every class; its ``skipped`` has the texts left out, with
+        the reasons.
     """
     adapter = _model(model)
     explainer = _explainer(method, adapter, settings)
     examples, several = _examples(given)
     apart = on_error if several else "raise"
+    every = is_every_class(target, adapter)
     with _progress(progress):
-        explanations = explain_all(explainer, adapter, _readable(examples, apart), target, apart)
-    return _with_unreadable(explanations, examples, explainer) if several else explanations[0]
+        readable = _readable(examples, apart)
+        if every:
+            explanations = explain_every_class(explainer, adapter, readable, apart)
+        else:
+            explanations = explain_all(explainer, adapter, readable, target, apart)
+    return _with_unreadable(explanations, examples, explainer) if several or every else explanations[0]
 
 
 @checked
