@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from didact.api import _explainer, _model, _progress
 from didact.counterfactuals.flip import BUDGET, find_flip
 from didact.counterfactuals.flip import Flip as Flip
 from didact.data.load import load_data
 from didact.decisions.record import DecisionRecord as DecisionRecord
 from didact.decisions.record import make_record
+from didact.errors import InputError
 from didact.models.load import DEFAULT
 from didact.protocols import ExampleLike, Explainer, TargetLike
 from didact.settings import checked
-from didact.types import Example
+from didact.summary.words import LEAST, word_table
+from didact.summary.words import WordTable as WordTable
+from didact.types import Example, Explanation
 
 TRUST_TEXTS = 30
 """Texts on which a method is measured for a decision record, where data are given."""
@@ -73,3 +78,16 @@ def record(
     adapter = _model(model)
     with _progress(progress):
         return make_record(adapter, _explainer(method, adapter, settings), Example.of(given), texts, budget=budget)
+
+
+def words(explanations: Sequence[Explanation], *, least: int = LEAST, examples: int = 3) -> WordTable:
+    """Mean importance per word over many texts, with intervals, by class, and the examples behind each word.
+
+    Args:
+        explanations: what ``explain`` returns for a list of texts; by one method.
+        least: leave out words that occur in fewer texts.
+        examples: texts to keep for each word.
+    """
+    if isinstance(explanations, Explanation) or not all(isinstance(each, Explanation) for each in explanations):
+        raise InputError("words takes a list of explanations, as didact.explain returns for a list of texts")
+    return word_table(explanations, least=least, examples=examples)

@@ -49,7 +49,9 @@ def flip_sentence(flip: Flip) -> str:
             f"No change of words that was tried flips the prediction {before}: {flip.evaluations} of at most "
             f"{flip.budget} variants were evaluated; {nearest}. This does not show that none exists."
         )
-    proof = "no smaller change of these words does" if flip.smallest else "smaller changes may exist"
+    proof = "smaller changes may exist"
+    if flip.smallest:
+        proof = "one word is enough" if flip.size == 1 else "no smaller set of words flips it"
     return (
         f"With {_changes(flip)} the model predicts {after} instead of {before}. Verified by a plain pass of the "
         f"model; {flip.evaluations} variants were evaluated, {proof}."

@@ -14,6 +14,7 @@ from didact.decisions.page import page
 from didact.decisions.trust import Trust, measure_trust
 from didact.errors import FormatError, InputError
 from didact.protocols import Explainer, Model
+from didact.render.notebook import framed
 from didact.types import Example, Explanation
 from didact.validation import dump_json, object_value, text_value
 
@@ -41,6 +42,9 @@ class DecisionRecord:
     def to_html(self) -> str:
         """One page that needs nothing but itself, and prints on one sheet where the text is short."""
         return page(self.explanation, self.flip, self.trust, self.made, self.command)
+
+    def _repr_html_(self) -> str:
+        return framed(self.to_html())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
