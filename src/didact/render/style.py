@@ -136,7 +136,6 @@ div.didact{padding:0 1.1rem;border-radius:.4rem}
 .didact .tabs>.panel{order:2;flex:0 0 100%;min-width:0;border-top:1px solid var(--line);display:none}
 .didact .tabs>label:has(:checked)+.panel{display:block}
 .didact .panel>h3{display:none;margin:1rem 0 0;font-size:1.05rem;font-weight:650}
-.didact .panel>.methods{margin:0}
 @supports not selector(:has(*)){.didact .tabs>label{display:none}.didact .tabs>.panel,.didact .panel>h3{display:block}}
 @media print{
  .didact .tabs{display:block}
@@ -185,5 +184,9 @@ div.didact{padding:0 1.1rem;border-radius:.4rem}
  .didact main{padding:2rem 1.1rem 3rem}
  .didact .methods>tbody>tr>th,.didact .methods>tbody>tr>td{display:block;width:auto;padding:1rem 0 0}
  .didact .methods>tbody>tr>td{padding:.5rem 0 1rem}
+ .didact .methods:not(.tiles)>tbody>tr{display:flex;flex-direction:column;padding:1rem 0}
+ .didact .methods:not(.tiles)>tbody>tr>th{display:contents}
+ .didact .methods:not(.tiles)>tbody>tr>td{order:1;padding:.25rem 0 .75rem}
+ .didact .methods:not(.tiles) th .settings,.didact .methods:not(.tiles) th .quiet{order:2;font-size:.85rem}
 }
 """
