@@ -324,12 +324,30 @@ def masking(name: str) -> MaskingFindings:
 
 
 def _aml(what: str) -> str:
-    """STUDY/TABLE, a table of its report; or STUDY/verdicts, its sentences."""
+    """STUDY/TABLE, a table of its report; STUDY/verdicts, its sentences; or sweep, settings on validation texts."""
     name, _, part = what.partition("/")
+    if what == "sweep":
+        return _sweep(json.loads((RESULTS / "aml" / "sweep.json").read_text(encoding="utf-8")))
     if part == "verdicts":
         return bullets(markdown_text(sentence) for sentence in masking(name).sentences)
     made = getattr(masking_report, f"{part}_table")(masking(name))
     return as_markdown(made)
+
+
+def _sweep(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The best of the draws of every setting, in one pass and refined, for both metrics."""
+    kept = ("masking", "texts", "rows")
+    heads = (*kept, "suff ↓", "suff ↓ refined", "comp ↑", "comp ↑ refined")
+    cells = []
+    for setting in dict.fromkeys(tuple(row[name] for name in kept) for row in rows):
+        own = [row for row in rows if tuple(row[name] for name in kept) == setting]
+        best = [
+            choose(row["value"] for row in own if row["metric"] == metric and ("refined" in row) is refined)
+            for metric, choose in (("suff", min), ("comp", max))
+            for refined in (False, True)
+        ]
+        cells.append([*map(str, setting), *(f"{value:.3f}" for value in best)])
+    return markdown_table(heads, cells)
 
 
 TABLES: Mapping[str, Callable[[str], str]] = {

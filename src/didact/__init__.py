@@ -19,10 +19,12 @@ if TYPE_CHECKING:
         explain,
         import_attributions,
         list_methods,
+        load_data,
         load_explainer,
         load_model,
         save,
         show,
+        to_dataframe,
     )
     from didact.errors import DidactError
     from didact.experimenting import drawn, evaluate, refined, simulate, train
@@ -35,6 +37,7 @@ _HOME = {
     "evaluate": "experimenting",
     "explain": "api",
     "list_methods": "api",
+    "load_data": "api",
     "load_explainer": "api",
     "load_model": "api",
     "import_attributions": "api",
@@ -42,6 +45,7 @@ _HOME = {
     "save": "api",
     "show": "api",
     "simulate": "experimenting",
+    "to_dataframe": "api",
     "train": "experimenting",
     "Explanations": "api",
     "Skipped": "api",
@@ -79,12 +83,14 @@ __all__ = [
     "explain",
     "import_attributions",
     "list_methods",
+    "load_data",
     "load_explainer",
     "load_model",
     "refined",
     "save",
     "show",
     "simulate",
+    "to_dataframe",
     "train",
 ]
 

@@ -24,8 +24,8 @@ DIDACT = REPO / "src" / "didact"
 
 # The nouns: single modules that everything may import.
 BASE = (
-    "types regions images errors validation disk checksums locks protocols registry settings provenance code_identity "
-    "meter progress"
+    "types regions images errors validation disk checksums locks protocols registry settings provenance views "
+    "code_identity meter progress"
 )
 
 # Room -> the rooms it may import, besides itself and the base. Only rooms further up, and of those only the ones it
@@ -40,6 +40,7 @@ ROOMS = {
     "embedded": "",
     "store": "data",
     "attribution": "ops stats models",
+    "counterfactuals": "",
     "metrics": "ops stats models attribution",
     "students": "ops stats models data attribution",
     "simulation": "ops stats models data attribution students",
@@ -49,8 +50,8 @@ ROOMS = {
     "experiments": "ops stats render models data store attribution metrics students simulation scale study trained",
     "testing": "ops stats render models data store attribution metrics students simulation scale study trained "
     "experiments",
-    "api": "stats render models data store attribution metrics trained",
-    "service": "ops stats render models data store attribution metrics scale study trained api",
+    "api": "stats render models data store attribution counterfactuals metrics trained",
+    "service": "ops stats render models data store attribution counterfactuals metrics scale study trained api",
     "experimenting": "models data trained experiments api",
     "cli": "render models data store attribution metrics students simulation scale study trained experiments api "
     "service experimenting",
@@ -63,7 +64,7 @@ LIBRARIES = {
     "base": "numpy PIL",
     "ops": "numpy torch regex scipy",
     "stats": "numpy scipy",
-    "render": "numpy rich",
+    "render": "numpy rich pandas",
     "models": "numpy torch transformers safetensors peft",
     "data": "numpy pyarrow datasets",
     "store": "numpy safetensors pyarrow",

@@ -13,9 +13,11 @@ from didact.errors import FormatError, InputError, ModelError, ParameterError
 from didact.experiments.distillation import grading
 from didact.experiments.distillation.fidelity import fidelity
 from didact.experiments.distillation.job import DistillationJob
+from didact.experiments.distillation.kept import KEPT_NOTE, STABLE_NOTE, kept_table, stable_table
 from didact.experiments.distillation.labels import LABELS
 from didact.experiments.distillation.networks import Network
 from didact.experiments.distillation.recipe import DistillationRecipe, learned_label
+from didact.experiments.distillation.report import markdown, read_summary
 from didact.experiments.distillation.summary import gather, means, versus
 from didact.experiments.engine.run import run_job
 from didact.experiments.engine.steps import RunOptions
@@ -37,7 +39,7 @@ chunk = 4
 references = [{ method = "occlusion" }, { method = "gradient_x_input", label = "gradient" }]
 
 [more]
-occlusion = [["words", "signed_ranking"]]
+occlusion = [["words", "signed_ranking"], ["model", "combined"]]
 
 [model]
 source = "default"
@@ -114,11 +116,30 @@ def test_a_study_measures_teachers_and_learned_explainers(finished: Path) -> Non
     grades = gather(record_store.read(finished / "sst2" / "records.parquet"))
     kinds = {"occlusion", "abs(occlusion)", "gradient", "abs(gradient)", "random"}
     kinds |= {learned_label("tokens", s, t) for s in ("labelling", "ranking") for t in ("occlusion", "gradient")}
-    assert set(grades["log_odds_difference"]) == kinds | {"l2e_words signed_ranking(occlusion)"}
+    more = {"l2e_words signed_ranking(occlusion)", "l2e_model combined(occlusion)"}
+    assert set(grades["log_odds_difference"]) == kinds | more
     assert {len(values) for values in grades["log_odds_difference"].values()} == {6}
     assert set(grades[grading.POSITIVE]) <= kinds
     assert (grades["forwards"]["occlusion"] > 1).all()
     assert (grades["forwards"]["l2e labelling(occlusion)"] == 0).all()
+
+
+def test_the_report_shows_what_is_kept_and_how_stable_it_is(finished: Path) -> None:
+    summary = read_summary(finished / "sst2")
+    rows = [line for line in kept_table(summary).splitlines() if line.startswith("| occlusion, combined, copy of")]
+    means = summary["means"]
+    own, theirs, chance = (
+        means[who]["sufficiency"][0] for who in ("l2e_model combined(occlusion)", "occlusion", "random")
+    )
+    kept = f"{own:.3g} / {theirs:.3g} ({chance:.3g}) = {(own - chance) / (theirs - chance):.2f}"
+    assert [kept in line for line in rows] == [True]
+    assert stable_table(summary).count("\n") == 2 + 6 - 1  # head and rule, and six networks
+    gains = {(row["metric"], row["explainer"]): row for row in summary["above_chance"]}
+    assert gains["iou_lexical_top_gain", "random"]["n"] == 6
+    assert means["occlusion"][grading.AGAINST][0] <= means["occlusion"]["log_odds_difference"][0]
+    report = markdown(summary)
+    assert KEPT_NOTE in report
+    assert STABLE_NOTE in report
 
 
 def test_a_study_that_is_given_again_does_nothing(finished: Path) -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from didact.errors import ModelError
+from didact.models.encoders import Placement
 from didact.models.language_models import read_gguf, without_peft
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
@@ -67,7 +69,13 @@ def test_an_adapter_without_its_network_is_named(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"holds no adapter_model.safetensors"):
         load_model(str(tmp_path), prompt=PROMPT)
     (tmp_path / "adapter_model.safetensors").touch()
-    with pytest.raises(ModelError, match=r"is the network that it adapts where adapter_config.json says"):
+    with pytest.raises(ModelError, match=r"a file of weights, damaged"):
+        load_model(str(tmp_path), prompt=PROMPT)
+    save_file({}, tmp_path / "adapter_model.safetensors")
+    with pytest.raises(ModelError, match=r"cannot load the base '.*none': .* put it where adapter_config.json says"):
+        load_model(str(tmp_path), prompt=PROMPT)
+    (tmp_path / "adapter_config.json").write_text("{}")
+    with pytest.raises(ModelError, match=r"names no base_model_name_or_path"):
         load_model(str(tmp_path), prompt=PROMPT)
 
 
@@ -75,4 +83,4 @@ def test_a_damaged_gguf_file_is_named(tmp_path: Path) -> None:
     file = tmp_path / "model.gguf"
     file.write_bytes(b"GGUF" + bytes(100))
     with pytest.raises(ModelError, match=r"cannot load .*model.gguf"):
-        read_gguf(file, torch.device("cpu"))
+        read_gguf(file, Placement("cpu"))

@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from didact import disk
-from didact.cli import kinds, printing
+from didact.cli import columns, kinds, printing
+from didact.cli.models import add_model as add_model
+from didact.cli.models import add_remote_code as add_remote_code
+from didact.cli.models import load as load
 from didact.cli.saving import save
 from didact.data.files import FORMATS, format_of, is_there, read_lines, read_plain
 from didact.data.images import ENDINGS as IMAGE_ENDINGS
@@ -27,6 +30,7 @@ from didact.validation import parse_json
 if TYPE_CHECKING:
     from didact.api import Explanations
     from didact.experiments.engine.kinds import ReportOptions
+    from didact.experiments.engine.steps import RecipeJob, RunOptions
     from didact.experiments.engine.toml import TomlRecipe
     from didact.protocols import Model, TargetLike
     from didact.types import Estimate, Explanation
@@ -52,14 +56,7 @@ def add_input(parser: argparse.ArgumentParser) -> None:
         help=f"a text, '-' for standard input (a text per line), or a file: {', '.join(FORMATS)} (text formats also "
         "packed as .gz), any other with a text per line",
     )
-    parser.add_argument(
-        "--column",
-        metavar="FIELD=NAME",
-        action="append",
-        default=[],
-        help="column of a table that holds the text, text_pair, label, rationale or id (label= leaves it out); may be "
-        "repeated",
-    )
+    columns.add_columns(parser)
     add_limits(parser)
     parser.add_argument("--pair", metavar="TEXT", help="the second text, for a model of pairs")
     parser.add_argument("--target", metavar="LABEL", help="label or index to explain (default: the predicted class)")
@@ -93,39 +90,6 @@ def reading_limits(options: argparse.Namespace) -> Iterator[None]:
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
-
-
-def add_model(parser: argparse.ArgumentParser) -> None:
-    """Which model, and how it reads."""
-    group = parser.add_argument_group("model")
-    group.add_argument(
-        "--model",
-        metavar="MODEL",
-        default="default",
-        help="Hub id or directory of a model, a language model or its GGUF file with --prompt (default: the embedded "
-        "sentiment classifier)",
-    )
-    group.add_argument(
-        "--inputs",
-        metavar="READER",
-        help="what the model reads: text, pair, question, patches, prompt (default: as the model is)",
-    )
-    group.add_argument(
-        "--prompt", type=Path, metavar="FILE", help="TOML file with the prompt that makes a language model a classifier"
-    )
-    group.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: the GPU when there is one)")
-    group.add_argument("--max-length", type=int, metavar="N", help="length limit in tokens, below the model's own")
-    group.add_argument("--truncate", action="store_true", help="explain what fits, even when most of a text does not")
-    add_remote_code(group)
-
-
-def add_remote_code(parser: argparse._ActionsContainer) -> None:
-    """Whether the explained model may bring code of its own; no file can say so."""
-    parser.add_argument(
-        "--trust-remote-code",
-        action="store_true",
-        help="let the explained model run code that comes with it: only where you trust its author",
-    )
 
 
 def add_method(parser: argparse.ArgumentParser) -> None:
@@ -185,8 +149,8 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def carry_out(recipe: TomlRecipe, options: argparse.Namespace) -> None:
-    """Run a recipe, show and write its report, and print the files written; the page's path comes last.
+def run_options(recipe: TomlRecipe, options: argparse.Namespace) -> RunOptions:
+    """Where and how a command line wants a recipe carried out; places that cannot be written are refused.
 
     Args:
         recipe: of any kind.
@@ -195,11 +159,7 @@ def carry_out(recipe: TomlRecipe, options: argparse.Namespace) -> None:
     """
     import time
 
-    from didact.experiments.engine.kinds import RECIPES, ReportOptions
-    from didact.experiments.engine.run import run_recipe
     from didact.experiments.engine.steps import RunOptions
-    from didact.progress import listening
-    from didact.render.progress import ProgressBar
 
     if options.workers < 1:
         raise ParameterError(f"--workers must be at least 1, got {options.workers}")
@@ -209,18 +169,38 @@ def carry_out(recipe: TomlRecipe, options: argparse.Namespace) -> None:
             disk.check_writable(place / "manifest.json")
     deadline = None if options.seconds is None else time.time() + options.seconds
     permitted = {"overwrite": options.overwrite, "trust_remote_code": options.trust_remote_code}
-    place = (folder, options.store, options.device)
-    chosen = RunOptions(*place, options.workers, deadline, options.command, **permitted)
-    if getattr(options, "dry_run", False):
-        kind = RECIPES.get(recipe.kind)()
-        printing.document(printing.estimates_table(kind.estimates(recipe.on_device(options.device), chosen)))
+    places = (folder, options.store, options.device)
+    return RunOptions(*places, options.workers, deadline, options.command, **permitted)
+
+
+def carry_out(recipe: TomlRecipe, options: argparse.Namespace) -> None:
+    """Run a recipe, or print what it would take; arguments as for ``run_options``."""
+    from didact.experiments.engine.kinds import RECIPES
+    from didact.progress import listening
+    from didact.render.progress import ProgressBar
+
+    chosen = run_options(recipe, options)
+    if not getattr(options, "dry_run", False):
+        run_and_report(recipe, chosen)
         return
     with listening(ProgressBar()):
-        result = run_recipe(recipe, chosen)
+        estimates = RECIPES.get(recipe.kind)().estimates(recipe.on_device(options.device), chosen)
+    printing.document(printing.estimates_table(estimates))
+
+
+def run_and_report(recipe: TomlRecipe, chosen: RunOptions, job: RecipeJob | None = None) -> None:
+    """Run a recipe, show and write its report, and print the files written; the page's path comes last."""
+    from didact.experiments.engine.kinds import ReportOptions
+    from didact.experiments.engine.run import run_recipe
+    from didact.progress import listening
+    from didact.render.progress import ProgressBar
+
+    with listening(ProgressBar()):
+        result = run_recipe(recipe, chosen, job)
     if not result.complete:
-        printing.message(f"didact: time is up before all is done; the same command goes on in {folder}")
-    if (folder / "records.parquet").is_file():
-        show_report(folder, ReportOptions())
+        printing.message(f"didact: the time limit is reached; the same command resumes in {chosen.out}")
+    if (chosen.out / "records.parquet").is_file():
+        show_report(chosen.out, ReportOptions())
 
 
 def show_report(folder: Path, report: ReportOptions) -> None:
@@ -240,30 +220,12 @@ def read_input(options: argparse.Namespace) -> list[Example]:
         return images if question is None else [question]
     if options.input is None:
         raise ParameterError("nothing to explain: give a text, '-', a file, --question with --passage, or --image")
-    examples = _read(options.input, parse_columns(options.column))
+    examples = _read(options.input, columns.chosen(options))
     if options.pair is None:
         return [Example.of(example) for example in examples]
     if len(examples) > 1:
         raise InputError("--pair goes with a single text; for many pairs give a .jsonl file with 'text_pair' fields")
     return [Example.of((examples[0].text, options.pair))]
-
-
-def load(options: argparse.Namespace) -> Model:
-    """The model a command line names."""
-    from didact.models.load import load_model
-
-    if options.max_length is not None and options.max_length < 3:
-        raise ParameterError(f"--max-length must be at least 3, got {options.max_length}")
-    paired = getattr(options, "pair", None) is not None and options.model != "default"  # which reads single texts
-    return load_model(
-        options.model,
-        inputs="pair" if paired and options.inputs is None else options.inputs,
-        device=options.device,
-        max_length=options.max_length,
-        max_truncated=1.0 if options.truncate else 0.5,
-        trust_remote_code=options.trust_remote_code,
-        prompt=options.prompt,
-    )
 
 
 def target(options: argparse.Namespace, examples: Sequence[Example], model: Model) -> TargetLike:
@@ -280,17 +242,6 @@ def target(options: argparse.Namespace, examples: Sequence[Example], model: Mode
 def parse_target(text: str | None) -> str | int | None:
     """A number means an index, anything else a label."""
     return int(text) if text is not None and re.fullmatch("-?[0-9]{1,9}", text) else text
-
-
-def parse_columns(pairs: Sequence[str]) -> dict[str, str | None]:
-    """``text=body`` -> {"text": "body"}; ``label=`` leaves the label out."""
-    columns: dict[str, str | None] = {}
-    for pair in pairs:
-        field, sign, column = pair.partition("=")
-        if not sign or not field:
-            raise ParameterError(f"a column looks like text=NAME, got {pair!r}")
-        columns[field] = column or None
-    return columns
 
 
 def parse_settings(pairs: Sequence[str]) -> dict[str, object]:
@@ -369,12 +320,12 @@ def write_estimates(estimates: Sequence[Estimate], options: argparse.Namespace) 
         save(text.encode("utf-8", "backslashreplace"), options.out)
 
 
-def _read(given: str, columns: dict[str, str | None]) -> list[Example]:
+def _read(given: str, fields: columns.Columns) -> list[Example]:
     """The examples of standard input, of a file, or the text itself."""
     path = Path(given)
     if given != "-" and given.strip() and is_there(path):
-        return _read_file(path, columns)
-    if columns:
+        return _read_file(path, fields)
+    if fields:
         raise ParameterError("--column names the columns of a file, and none was given")
     if given == "-":
         return read_lines(sys.stdin, "standard input")
@@ -383,7 +334,7 @@ def _read(given: str, columns: dict[str, str | None]) -> list[Example]:
     return [Example(given)]
 
 
-def _read_file(path: Path, columns: dict[str, str | None]) -> list[Example]:
+def _read_file(path: Path, fields: columns.Columns) -> list[Example]:
     """A table or a list of texts as its ending says; one text per line where it says nothing."""
     if path.is_dir():
         raise InputError(f"{path} is a directory; give a file ({', '.join(FORMATS)}), or --image for one of images")
@@ -393,4 +344,4 @@ def _read_file(path: Path, columns: dict[str, str | None]) -> list[Example]:
         return read_plain(path)
     from didact.data.load import load_data
 
-    return list(load_data(path, fields=columns).examples)
+    return list(load_data(path, fields=fields).examples)

@@ -109,7 +109,7 @@ def estimates_table(estimates: Sequence[Estimate]) -> str:
     console = safe_console(written, like=safe_console())
     console.print(table)
     console.print("Counts are exact (at most where a method may stop early, more where it raises its steps), seconds")
-    console.print("timed on a few passes, memory rough. Nothing was explained.")
+    console.print("timed on a few passes or texts, memory rough. Nothing was kept.")
     return written.getvalue().rstrip()
 
 

@@ -106,11 +106,16 @@ def target(explanation: Explanation) -> str:
     """The explained number: which output, on which scale, and what it is here."""
     explained, prediction = explanation.target, explanation.prediction
     scale = "output" if prediction.is_regression else _SCALES[explained.scale]
+    scale = scale if explained.contrast is None else f"difference of {_several(scale)}"
     line = f"{answers.explained(explanation)}, {scale} {prediction.value(explained):.4g}"
     if not prediction.is_regression and explained.index != prediction.index:
-        share = prediction.value(dataclasses.replace(explained, scale="probability"))
+        share = prediction.value(dataclasses.replace(explained.first, scale="probability"))
         line += f", not the predicted {'class' if prediction.kind == 'class' else 'answer'} ({percent(share)})"
     return line
+
+
+def _several(scale: str) -> str:
+    return scale[:-1] + "ies" if scale.endswith("y") else f"{scale}s"
 
 
 def settings(explanation: Explanation) -> list[str]:

@@ -12,22 +12,27 @@ from didact.render.colour import strengths
 from didact.render.markup import html_text, minus_signs
 from didact.render.photo import explained_photo, photo, photo_rules, photo_styles
 from didact.render.pieces import Piece, name, pieces, ranked
-from didact.render.style import level, stylesheet
+from didact.render.style import isolated, level, stylesheet
 from didact.types import Example, Explanation, Image
 
 DATA_ID = "didact-explanations"
 """Id of the script element that holds the explanations of a page as JSON."""
 
 
-def fragment(explanations: Sequence[Explanation]) -> str:
+def fragment(explanations: Sequence[Explanation], *, foreign: bool = True) -> str:
     """HTML to put into another document, with its own style that touches nothing else.
+
+    Args:
+        explanations: at least one.
+        foreign: whether the document has styles of its own, as notebooks do, which are kept out.
 
     Raises:
         InputError: there is no explanation.
     """
     groups = facts.grouped(explanations)
     sections = (_example(group, number, len(groups)) for number, group in enumerate(groups, start=1))
-    return f'<div class="didact"><style>{_styles(groups)}</style>{"".join(sections)}</div>'
+    styles = isolated(_styles(groups)) if foreign else _styles(groups)
+    return f'<div class="didact"><style>{styles}</style>{"".join(sections)}</div>'
 
 
 def page(explanations: Sequence[Explanation], *, title: str = "Explanations") -> str:

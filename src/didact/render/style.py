@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from didact.render.colour import DARK, LIGHT, Palette, mix, tint
 
 LEVELS = 10
@@ -22,6 +24,17 @@ def stylesheet() -> str:
             *(f".didact .{side}{level}{{--tint:var(--{side}{level})}}" for side in "pnu" for level in _levels()),
         ]
     )
+
+
+def isolated(sheet: str) -> str:
+    """A style sheet for ``.didact`` that the styles of the document around it cannot change.
+
+    Notebooks style every table, row and heading of an output, some of it ``!important``. Here each element first goes
+    back to the browser's own style and then gets ours, by selectors that count more than any of theirs. Drawings and
+    elements with a style of their own keep their attributes.
+    """
+    ours = re.sub(r"(?<=[;{\s])((?!--)[a-z-]+:[^;{}]+)(?=[;}])", r"\1!important", sheet)
+    return (_RESET + ours).replace("!important!important", "!important").replace(".didact", f".didact{_WEIGHT}")
 
 
 def level(strength: float, signed: bool) -> str:
@@ -58,11 +71,18 @@ def _variables(palette: Palette, scheme: str) -> str:
     return f"color-scheme:{scheme};" + ";".join(f"--{key}:{value}" for key, value in named.items())
 
 
+_WEIGHT = ":not(#_#_#_)"
+"""Excludes nothing, and makes a selector count as much as three ids."""
+
+_RESET = ".didact,.didact :where(:not(svg,svg *,style,[style])){all:revert!important}\n"
+
 _LIGHT_NOTEBOOKS = ",\n".join(
-    f"{theme} .didact" for theme in ('[data-jp-theme-light="true"]', ".vscode-light", 'html[theme="light"]')
+    f"{theme} .didact"
+    for theme in ('[data-jp-theme-light="true"]', ".vscode-light", '[theme="light"]', '[data-theme="light"]')
 )
 _DARK_NOTEBOOKS = ",\n".join(
-    f"{theme} .didact" for theme in ('[data-jp-theme-light="false"]', ".vscode-dark", 'html[theme="dark"]')
+    f"{theme} .didact"
+    for theme in ('[data-jp-theme-light="false"]', ".vscode-dark", '[theme="dark"]', '[data-theme="dark"]')
 )
 
 _RULES = """
@@ -132,6 +152,12 @@ div.didact{padding:0 1.1rem;border-radius:.4rem}
 .didact .scores thead th{color:var(--muted);border-bottom:1px solid var(--line)}
 .didact .scores .number{text-align:right}
 .didact .scores .wide{width:50%;padding-right:0}
+.didact .wide-table{overflow-x:auto;margin:0}
+.didact .list{table-layout:auto;font-size:.85rem}
+.didact .list th{color:var(--muted)}
+.didact .list b{font-weight:650;white-space:nowrap}
+.didact .list th,.didact .list td{padding:.3rem 1.25rem .3rem 0;border-bottom:1px solid var(--line)}
+.didact .list td:last-child{min-width:18rem;padding-right:0}
 .didact .track{display:block;position:relative;height:.95em;margin-top:.25em;border-left:1px solid var(--line)}
 .didact .track.two{border-left:0;background:linear-gradient(var(--line),var(--line)) 50% 0/1px 100% no-repeat}
 .didact .track i{position:absolute;top:0;bottom:0;background:var(--tint);border-radius:1px}

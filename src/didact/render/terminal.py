@@ -77,7 +77,8 @@ def terminal_svg(explanations: Sequence[Explanation], *, title: str = "didact", 
         file=io.StringIO(), width=width, record=True, force_terminal=True, force_jupyter=False, color_system="truecolor"
     )
     console.print(_blocks(explanations, DARK))
-    digest = hashlib.sha256(repr((title, width, explanations)).encode("utf-8", "replace")).hexdigest()
+    content = [title, str(width), *(explanation.to_json() for explanation in explanations)]
+    digest = hashlib.sha256("\n".join(content).encode("utf-8", "replace")).hexdigest()
     svg = console.export_svg(title=printable(title), unique_id=f"didact-{digest[:12]}", theme=_theme(DARK))
     svg = re.sub(r"@font-face\s*\{[^}]*\}\s*", "", svg)
     return svg.replace("Fira Code", "ui-monospace, SFMono-Regular, Menlo, Consolas")

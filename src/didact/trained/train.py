@@ -36,6 +36,7 @@ def train(  # noqa: PLR0913 - one call, and every argument but the first three h
     parts: Parts | None = None,
     data: str = "",
     judge: Judge | None = None,
+    panel: Sequence[Judge] = (),
     **settings: object,
 ) -> LearnedExplainer:
     """Train an explainer of a model.
@@ -56,6 +57,8 @@ def train(  # noqa: PLR0913 - one call, and every argument but the first three h
         parts: where labels are stored, if trainings are to share them; inside ``folder`` when not given.
         data: what the texts are, for the explainer's card.
         judge: for presets that are trained for a metric: the epoch that it rates best on the validation texts is kept.
+        panel: for presets that learn another explainer's scores: metrics by which epochs are compared, and by which the
+            result is held against the reference and against random scores on held-out texts.
         **settings: of the preset.
 
     Example:
@@ -85,6 +88,7 @@ def train(  # noqa: PLR0913 - one call, and every argument but the first three h
         parts=parts,
         data=data,
         judge=judge,
+        panel=panel,
     )
     with _held(place):
         explainer = chosen.train(given)

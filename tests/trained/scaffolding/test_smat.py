@@ -99,6 +99,15 @@ def test_meta_training_goes_on_from_the_search(trained: LearnedExplainer) -> Non
     assert "loss on validation texts, by which the epoch was chosen" in further.about.scores
 
 
+def test_the_number_of_marked_words_follows_from_a_temperature_that_is_trained(trained: LearnedExplainer) -> None:
+    shape = {"shape_settings": {"train_temperature": True, "temperature": 4.0}}
+    learned = made(search="none", explanation="sparsemax", students=2, **META | shape)
+    assert learned.signal.parameters["explanation"] == "sparsemax"
+    assert isinstance(learned.shape, HeadMixShape)
+    assert float(learned.shape.log_temperature.detach().exp()) != pytest.approx(4.0, rel=1e-4)
+    assert trained.signal.parameters["explanation"] == "softmax"
+
+
 def test_without_search_and_meta_it_is_the_mean_of_all_heads() -> None:
     static = made(search="none", students=0)
     assert isinstance(static.shape, HeadMixShape)

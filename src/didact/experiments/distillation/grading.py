@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from didact.metrics.faithfulness.log_odds_difference import LogOddsDifference
 from didact.metrics.faithfulness.prediction_agreement import PredictionAgreement
 from didact.metrics.plausibility.rationale_f1 import RationaleF1
 from didact.protocols import Evidence, Model
@@ -33,6 +34,7 @@ POSITIVE = "log_odds_positive"
 NEGATIVE = "log_odds_negative"
 LABELLED_AGREEMENT = "agreement_labelled"
 LABELLED_BOTH = "both_labelled"
+AGAINST = "log_odds_against"
 
 
 def ranked(
@@ -67,6 +69,12 @@ def labelled(
     grades[LABELLED_AGREEMENT] = _where(usable, first == whole), _where(usable, second == whole)
     grades[LABELLED_BOTH] = (_where(usable, first == second),) * 2
     return grades
+
+
+def against(model: Model, explanations: Sequence[Explanation]) -> list[float]:
+    """Rise of the predicted label's log-odds when the 30 % of the units with the lowest scores are masked."""
+    turned = [dataclasses.replace(one, scores=tuple(-score for score in one.scores), errors=()) for one in explanations]
+    return [-grade.value for grade in LogOddsDifference().measure(Evidence(turned, model))]
 
 
 def rationales(explanations: Sequence[Explanation]) -> dict[str, list[float]]:

@@ -24,6 +24,7 @@ import torch
 from didact import disk
 from didact.attribution.base import ATTRIBUTIONS
 from didact.experiments.distillation import grading
+from didact.experiments.distillation.kept import above_chance
 from didact.experiments.distillation.labels import Place, as_table, known_labels, label_rows, read_split
 from didact.experiments.distillation.networks import Network, train_network
 from didact.experiments.distillation.recipe import DistillationRecipe, learned_label
@@ -357,6 +358,7 @@ class DistillationJob(RecipeJob):
             "speed": next((self._facts(step) for step in self.closing() if self.is_done(step)), {}),
             "means": means(grades),
             "versus": [dataclasses.asdict(row) for row in versus(grades)],
+            "above_chance": above_chance(grades),
         }
 
     def _facts(self, step: KeyedStep) -> Plain:

@@ -192,8 +192,10 @@ class ScaffoldingFindings:
 
     @cached_property
     def groups(self) -> list[TaughtGroup]:
-        """Kinds and sizes of students, in order."""
-        return list(dict.fromkeys(TaughtGroup(one.student, one.size) for one in self.simulation.settings))
+        """Kinds of students in the order of the recipe, each with its sizes from the smallest on."""
+        kinds = list(dict.fromkeys(one.student for one in self.simulation.settings))
+        groups = {TaughtGroup(one.student, one.size) for one in self.simulation.settings}
+        return sorted(groups, key=lambda group: (kinds.index(group.student), group.size))
 
     @cached_property
     def every_row(self) -> list[TaughtRow]:

@@ -76,6 +76,8 @@ class TrainingInput:
         parts: where labels are stored, if trainings are to share them; inside ``folder`` when not given.
         data: what the texts are, for the explainer's card.
         judge: grades explanations of the validation texts; the epoch that it rates best is kept.
+        panel: metrics by which an explainer that learned another's scores is held against it and against random
+            scores, on validation texts to choose the epoch and on held-out texts for its card.
     """
 
     model: Model
@@ -87,6 +89,7 @@ class TrainingInput:
     parts: Parts | None = None
     data: str = ""
     judge: Judge | None = None
+    panel: Sequence[Judge] = ()
 
     @property
     def explained(self) -> Sequence[Explanation]:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 NONE = "none"
 """The value of ``search`` and ``meta`` that leaves them out."""
 
+STORED = 30.0
+"""Seconds between checkpoints of the meta training at least."""
+
 STUDENTS_OWN = ("student_kind", "student", "channel", "channel_settings", "inner_rate", "batch")
 """Settings that fresh students and those of the training have in common."""
 
@@ -58,6 +61,8 @@ class SMaT(ExplainerPreset):
         shape: what computes the scores: "head_mix", "head_gate", or without a search any shape of one output.
         layers: numbers of the layers whose heads are mixed; all when not given.
         normalise: from numbers to weights of heads: "sparsemax", "entmax15", "softmax" or "none".
+        explanation: from scores to what students see: "softmax", or "sparsemax", which marks few words; how many
+            follows from the temperature, which the search chooses and shape_settings train_temperature=true trains.
         start: first weights without a search: "uniform", "layer:K", "head:K.J" or "random".
         spread: share of the first weights that meta training begins with spread over all heads; heads of weight 0
             hardly ever get any.
@@ -87,6 +92,7 @@ class SMaT(ExplainerPreset):
     shape: str = "head_mix"
     layers: tuple[int, ...] | None = None
     normalise: Literal["sparsemax", "entmax15", "softmax", "none"] = "sparsemax"
+    explanation: Literal["softmax", "sparsemax"] = "softmax"
     start: str = "uniform"
     spread: float = 0.1
     student_kind: str | None = None
@@ -128,6 +134,7 @@ class SMaT(ExplainerPreset):
         # As published: no decay, a constant rate, clipped at 5, until ten epochs bring nothing better.
         published = {"weight_decay": 0.0, "warmup": 0.0, "schedule": "constant", "clip": 5.0, "patience": 10}
         own = {"epochs": self.epochs, "learning_rate": self.learning_rate, "seed": self.seed}
+        own |= {"checkpoint_seconds": STORED}  # a population of students is large
         training = FitConfig.configured(**published | own | dict(self.fit))
         recipe = TeachingTraining(
             method=self.card.name,
@@ -159,6 +166,7 @@ class SMaT(ExplainerPreset):
     def _signal_settings(self, device: str) -> dict[str, object]:
         """Of the signal; without meta training it turns outputs into scores and no more."""
         own: dict[str, object] = {"examples": self.examples, "seed": self.seed, "device": _device(device)}
+        own["explanation"] = self.explanation
         if self.meta != NONE:
             own["meta"] = self.meta
         if self.meta != "closed_form":  # its students are of another kind
@@ -189,6 +197,7 @@ class SMaT(ExplainerPreset):
             examples=self.examples,
             curve=self.curve,
             device=str(choose_device(_device(device))),
+            explanation=self.explanation,
         )
 
 

@@ -159,7 +159,7 @@ class _Run:
 
         def of(places: Sequence[int]) -> list[Hint]:
             examples: list[Example] = [texts.units[place].example for place in places]
-            return HintFormat(kind="softmax").hints(explainer.explain(self.model, examples))
+            return HintFormat(kind=self.recipe.fresh.explanation).hints(explainer.explain(self.model, examples))
 
         return of
 
@@ -179,5 +179,6 @@ def _placed(recipe: TeachingTraining, given: TrainingInput) -> TeachingTraining:
 
 def _begun(recipe: TeachingTraining, result: HeadSearchResult) -> TeachingTraining:
     """The recipe that begins with the best heads of a search."""
-    settings = {**recipe.shape_settings, "start": result.best.weights.tolist()}
+    temperature = float(cast("float", recipe.shape_settings.get("temperature", 1.0))) * result.best.temperature
+    settings = {**recipe.shape_settings, "start": result.best.weights.tolist(), "temperature": temperature}
     return dataclasses.replace(recipe, shape_settings=settings)

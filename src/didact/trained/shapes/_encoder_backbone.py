@@ -17,7 +17,7 @@ from didact.models.network import NetworkModel
 from didact.models.packed import is_packed
 from didact.models.readers.base import AnyReader, network_name
 from didact.models.readers.patches import PatchesReader
-from didact.protocols import Model
+from didact.protocols import DIFFERENTIABLE, GENERATIVE, Model
 from didact.trained.shapes._encoder_config import EXPLAINED, EncoderConfig
 
 if TYPE_CHECKING:
@@ -61,6 +61,17 @@ def explained_backbone(model: Model, settings: EncoderConfig) -> tuple[PreTraine
     if missing:
         raise ModelError(f"the encoder of {model.name} lacks the weights {', '.join(missing[:3])}; {CURE}")
     return network, _processor(model.reader) if settings.reads == "image" else model.tokenizer
+
+
+def can_copy(model: Model) -> bool:
+    """Whether a copy of the explained model's own network could read its inputs, each position all others."""
+    return (
+        isinstance(model, NetworkModel)
+        and DIFFERENTIABLE in model.capabilities
+        and GENERATIVE not in model.capabilities
+        and not model.traits.reads_last
+        and not is_packed(model.network)
+    )
 
 
 def _processor(reader: AnyReader) -> object:
