@@ -77,7 +77,7 @@ LIBRARIES = {
     "summary": "numpy pandas",
     "students": "numpy torch transformers",
     "simulation": "numpy",
-    "study": "numpy openskill",
+    "study": "numpy openskill pyarrow",
     "scale": "numpy",
     "trained": "numpy torch transformers safetensors accelerate huggingface_hub onnx onnxruntime onnxscript",
     "experiments": "numpy torch pyarrow rich optuna",
