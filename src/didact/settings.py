@@ -40,6 +40,15 @@ class Configured:
         return dataclasses.asdict(self)  # type: ignore[call-overload, no-any-return]
 
 
+FILE = {"file": True}
+"""Metadata of a dataclass field whose value names a file."""
+
+
+def file_settings(cls: type) -> list[str]:
+    """Settings that name a file, which a service must not take from strangers."""
+    return [item.name for item in dataclasses.fields(cls) if item.metadata.get("file")]
+
+
 def at_least(owner: Configured, **bounds: float) -> None:
     """Refuse settings below their bound."""
     for name, bound in bounds.items():
