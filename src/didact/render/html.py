@@ -39,13 +39,20 @@ def fragment(explanations: Sequence[Explanation], *, foreign: bool = True) -> st
     return f'<div class="didact"><style>{styles}</style>{"".join(sections)}</div>'
 
 
-def page(explanations: Sequence[Explanation], *, title: str = "Explanations", sentences: Sequence[str] = ()) -> str:
+def page(
+    explanations: Sequence[Explanation],
+    *,
+    title: str = "Explanations",
+    sentences: Sequence[str] = (),
+    below: str = "",
+) -> str:
     """A whole page: no network, no fonts or scripts from elsewhere, readable without JavaScript.
 
     Args:
         explanations: at least one.
         title: its heading.
         sentences: they stand before everything else: what is to be concluded from the explanations.
+        below: HTML to put below the examples.
 
     Raises:
         InputError: there is no explanation.
@@ -65,11 +72,17 @@ def page(explanations: Sequence[Explanation], *, title: str = "Explanations", se
             _index(groups) if total > 1 else "",
             _TOOL.strip(),
             *sections,
+            below,
             "</main>",
             f'<script type="application/json" id="{DATA_ID}">{_data(explanations)}</script>',
             f"<script>{_SCRIPT.strip()}</script>\n</body>\n</html>\n",
         ]
     )
+
+
+def coloured(explanation: Explanation) -> str:
+    """The fields of an example with their units in colour, to put into an element of class "didact"."""
+    return _source(explanation)
 
 
 def read_page(html: str) -> list[Explanation]:
@@ -134,16 +147,40 @@ def _link(group: facts.Group, number: int) -> str:
 def _example(group: facts.Group, number: int, total: int, *, anchor: bool = False) -> str:
     place = f' id="example-{number}"' if anchor else ""
     count = f'<span class="count">{number} of {total}</span>' if total > 1 else ""
-    originals = _originals(group.example)
-    rows = originals + "".join(_row(group, each) for each in group.explanations)
     return (
         f'<section class="example"{place} aria-label="Example {number}">'
         f'<h2 class="prediction"><b>{html_text(answers.predicted(group.first))}</b> '
         f'<span class="certainty">{minus_signs(facts.certainty(group.first))}</span>{count}</h2>'
-        f"{_facts(group)}{_warnings(group.warnings)}{_legend(group)}"
-        f'<table class="methods{" tiles" if originals else ""}"><tbody>{rows}</tbody></table>'
+        f"{_facts(group)}{_warnings(group.warnings)}{_tabs(group)}"
         "</section>\n"
     )
+
+
+def _tabs(group: facts.Group) -> str:
+    """The methods; where several classes are explained, a tab for each, which needs no script."""
+    parts = group.by_label
+    if len(parts) == 1:
+        return _methods(group)
+    panels = []
+    for number, part in enumerate(parts):
+        title = html_text(answers.explained(part.first))
+        share = f'<span class="quiet">{minus_signs(facts.explained_share(part.first))}</span>'
+        checked = "" if number else " checked"
+        panels.append(
+            f'<label><input type="radio" name="tab"{checked}>{title} {share}</label>'
+            f'<div class="panel"><h3>{title} {share}</h3>{_explained(part)}{_methods(part)}</div>'
+        )
+    return f'<form class="tabs" aria-label="Explained class">{"".join(panels)}</form>'
+
+
+def _explained(group: facts.Group) -> str:
+    return "" if group.target is None else _quiet(f"target {facts.target(group.first)}")
+
+
+def _methods(group: facts.Group) -> str:
+    originals = _originals(group.example)
+    rows = originals + "".join(_row(group, each) for each in group.explanations)
+    return f'{_legend(group)}<table class="methods{" tiles" if originals else ""}"><tbody>{rows}</tbody></table>'
 
 
 def _styles(groups: Sequence[facts.Group]) -> str:
@@ -161,6 +198,9 @@ def _originals(example: Example) -> str:
 
 def _facts(group: facts.Group) -> str:
     entries: list[tuple[str, str]] = []
+    others = facts.other_classes(group.first.prediction)
+    if others:
+        entries.append(("Other classes", others))
     if group.target is not None:
         entries.append(("Target", facts.target(group.first)))
     if group.example.label is not None:
