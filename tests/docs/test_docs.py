@@ -39,6 +39,7 @@ def test_the_table_of_metrics_is_up_to_date() -> None:
     [
         ("README.md", 5),
         ("docs/aml.md", 1),
+        ("docs/decisions.md", 1),
         ("docs/five_minutes.md", 4),
         ("docs/grading.md", 1),
         ("docs/index.md", 1),
