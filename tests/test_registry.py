@@ -82,7 +82,7 @@ def test_settings_have_the_names_of_other_libraries() -> None:
     assert lime.configured(num_samples=30, perturbation="delete").parameters["samples"] == 30
     with pytest.raises(ParameterError, match="samples of lime is given twice, once as 'num_samples'"):
         lime.configured(samples=20, num_samples=30)
-    with pytest.raises(ParameterError, match="samples of lime must be a int.*, got 'many'"):
+    with pytest.raises(ParameterError, match=r"samples of lime must be a int.*, got 'many'"):
         lime.configured(max_evals="many")
 
 
