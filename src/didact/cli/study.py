@@ -116,12 +116,15 @@ def _add_results(parser: argparse.ArgumentParser) -> None:
 
 def _results(options: argparse.Namespace) -> None:
     from didact.experiments.people import report
+    from didact.progress import listening
+    from didact.render.progress import ProgressBar
     from didact.study.results import study_results
     from didact.study.session import Study
 
     formats = _formats(options.format, report.FORMATS)
     study = Study(options.folder)
-    results = study_results(study)
+    with listening(ProgressBar()):
+        results = study_results(study)
     with printing.console() as console:
         report.show(results, console)
         written = report.write_report(results, study.folder, formats)
@@ -200,14 +203,14 @@ def _read(source: Path) -> dict[str, list[Explanation]]:
             "explanations (.parquet, .json)"
         )
     if path.suffix.lower() == ".json":
-        found = load(_text(path))
-        names = [each.method for each in found]
+        explanations = load(_text(path))
+        names = [each.method for each in explanations]
     else:
         table = explanation_store.read(path)
-        found = explanation_store.from_table(table)
+        explanations = explanation_store.from_table(table)
         names = table.column("explainer" if "explainer" in table.column_names else "method").to_pylist()
     by_name: dict[str, list[Explanation]] = {}
-    for name, each in zip(names, found, strict=True):
+    for name, each in zip(names, explanations, strict=True):
         by_name.setdefault(name, []).append(each)
     return by_name
 
