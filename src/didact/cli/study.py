@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 NAME = "study"
 HELP = "Study explanations with people: create a blind study, see its results, export its answers."
 EXAMPLES = """examples:
-  didact evaluate --data reviews.jsonl --methods lime,attention --out runs/reviews
   didact study create runs/reviews --explainers lime,attention --items 60 --raters 20 --out runs/study
   didact study create runs/reviews --protocol simulate --items 24 --learning 16
   didact study results runs/study
   didact study export runs/study --format csv,parquet
   didact study delete runs/study K7QF-2M9X
+
+Explanations come from a run, such as: didact evaluate --data reviews.jsonl --out runs/reviews
 
 What people find convincing (rank) and what helps them to foresee the model (simulate) are different questions: they are
 different protocols, and their results are never merged. See docs/study.md.
