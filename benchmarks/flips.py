@@ -5,7 +5,8 @@ pass of the edited text. Greedy deletes the word that moves the prediction furth
 random search deletes words in a random order until the prediction flips, again and again, and keeps the smallest flip.
 A run that is stopped goes on where it was.
 
-    python -m benchmarks.flips --texts 100
+    python -m benchmarks.flips --texts 100                  # the embedded model
+    python -m benchmarks.flips --texts 100 --model minilm   # a MiniLM fine-tuned on SST-2
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from didact.counterfactuals.edits import changed
 from didact.counterfactuals.flip import BUDGET, Flip, find_flip
 from didact.data.load import load_data
 from didact.models.compose import compose
+from didact.models.load import load_model
 from didact.protocols import Model
 from didact.types import Example, Prediction, Units
 
@@ -35,25 +37,36 @@ def main() -> None:
     options.add_argument("--budget", type=int, default=BUDGET, help=f"plain passes per text (default {BUDGET})")
     options.add_argument("--seed", type=int, default=1, help="of the sample of texts and of the random search")
     options.add_argument("--threads", type=int, default=1)
-    options.add_argument("--out", type=Path, default=Path("docs/results/flips.json"))
+    options.add_argument("--model", choices=("embedded", "minilm"), default="embedded")
+    options.add_argument("--out", type=Path, help="default: docs/results/flips/MODEL.json")
     args = options.parse_args()
+    place: Path = args.out or Path("docs/results/flips") / f"{args.model}.json"
     prepare(args.threads)
-    network, tokenizer, which = load_network()
-    model = compose(network, tokenizer)
-    record = {
-        "command": f"python -m benchmarks.flips --texts {args.texts} --budget {args.budget} --seed {args.seed}",
+    model, which = _model(args.model)
+    given = f"--texts {args.texts} --budget {args.budget} --seed {args.seed} --model {args.model}"
+    record: dict[str, Any] = {
+        "command": f"python -m benchmarks.flips {given}",
         **machine(args.threads),
         "model": which,
         "data": "SST-2, test",
         "budget": args.budget,
         "rows": [],
     }
-    record["rows"] = rows = _earlier(args.out, record["command"])
+    record["rows"] = rows = _earlier(place, record["command"])
+    place.parent.mkdir(parents=True, exist_ok=True)
     examples = load_data("sst2", split="test", limit=args.texts, seed=args.seed).examples
     for number, example in enumerate(examples[len(rows) :], start=len(rows)):
         rows.append(_row(model, example, args.budget, args.seed + number))
-        args.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        place.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         print(number + 1, {name: rows[-1][name]["size"] for name in ("didact", "greedy", "random")}, flush=True)
+
+
+def _model(name: str) -> tuple[Model, str]:
+    """The model, and what it is in words."""
+    if name == "embedded":
+        return load_model(), "the embedded sentiment model (4 layers x 192), float32"
+    network, tokenizer, which = load_network()
+    return compose(network, tokenizer), which
 
 
 def _earlier(place: Path, command: str) -> list[Row]:

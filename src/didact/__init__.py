@@ -29,10 +29,17 @@ if TYPE_CHECKING:
     )
     from didact.errors import DidactError
     from didact.experimenting import drawn, evaluate, refined, simulate, train
+    from didact.reporting import DecisionRecord, Flip, WordTable, flip, record, words
     from didact.types import Box, Estimate, Example, Explanation, Image, Mask, Prediction, Span, Target
 
 _HOME = {
     "compare": "api",
+    "DecisionRecord": "reporting",
+    "Flip": "reporting",
+    "WordTable": "reporting",
+    "flip": "reporting",
+    "record": "reporting",
+    "words": "reporting",
     "drawn": "experimenting",
     "estimate": "api",
     "evaluate": "experimenting",
@@ -66,11 +73,13 @@ _HOME = {
 
 __all__ = [
     "Box",
+    "DecisionRecord",
     "DidactError",
     "Estimate",
     "Example",
     "Explanation",
     "Explanations",
+    "Flip",
     "Image",
     "Mask",
     "MethodComparison",
@@ -79,22 +88,26 @@ __all__ = [
     "Skipped",
     "Span",
     "Target",
+    "WordTable",
     "compare",
     "drawn",
     "estimate",
     "evaluate",
     "explain",
+    "flip",
     "import_attributions",
     "list_methods",
     "load_data",
     "load_explainer",
     "load_model",
+    "record",
     "refined",
     "save",
     "show",
     "simulate",
     "to_dataframe",
     "train",
+    "words",
 ]
 
 

@@ -6,8 +6,9 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import cast, overload
+from typing import Literal, cast, overload
 
+from didact.attribution._classes import explain_every_class, is_every_class
 from didact.attribution._skipping import Explanations as Explanations
 from didact.attribution._skipping import OnError, explain_all, explain_by_all
 from didact.attribution._skipping import Skipped as Skipped
@@ -37,7 +38,20 @@ from didact.render.views import save as save
 from didact.render.views import show as show
 from didact.render.views import to_dataframe as to_dataframe
 from didact.settings import checked, shown
-from didact.types import Estimate, Example, Explanation, Level, Prediction, Units, overlaps
+from didact.types import Estimate, Example, Explanation, Level, Prediction
+
+
+@overload
+def explain(  # type: ignore[overload-overlap] # every class is several explanations, a label is one
+    given: object,
+    model: object = DEFAULT,
+    method: str | Explainer | None = None,
+    *,
+    target: Literal["all"],
+    progress: bool = True,
+    on_error: OnError = "raise",
+    **settings: object,
+) -> Explanations: ...
 
 
 @overload
@@ -99,21 +113,28 @@ def explain(
         model: anything ``load_model`` takes; the embedded sentiment classifier when not given.
         method: a registered name (see ``list_methods``) or an explainer; integrated gradients when not given, or
             KernelSHAP where the model has no gradients.
-        target: label or index to explain; each text's predicted class when not given.
+        target: label or index to explain; each text's predicted class when not given. A pair of labels is a contrastive
+            target, why the first rather than the second; "all" explains every class, the most probable first.
         progress: show a bar on work over two seconds.
         on_error: what a text of a list does that cannot be explained: "raise" an error that names it, or "skip" it.
         **settings: parameters of the method.
 
     Returns:
-        One explanation for one text, a list for a list; its ``skipped`` has the texts left out, with the reasons.
+        One explanation for one text, a list for a list or for every class; its ``skipped`` has the texts left out, with
+        the reasons.
     """
     adapter = _model(model)
     explainer = _explainer(method, adapter, settings)
     examples, several = _examples(given)
     apart = on_error if several else "raise"
+    every = is_every_class(target, adapter)
     with _progress(progress):
-        explanations = explain_all(explainer, adapter, _readable(examples, apart), target, apart)
-    return _with_unreadable(explanations, examples, explainer) if several else explanations[0]
+        readable = _readable(examples, apart)
+        if every:
+            explanations = explain_every_class(explainer, adapter, readable, apart)
+        else:
+            explanations = explain_all(explainer, adapter, readable, target, apart)
+    return _with_unreadable(explanations, examples, explainer) if several or every else explanations[0]
 
 
 @checked
@@ -284,26 +305,8 @@ def _adopted(
     if model is None:
         return imported.explanation(attribution_imports.resolve(label, prediction, imported.scale), prediction)
     scale = imported.scale if imported.scale in model.scales else None
-    placed = dataclasses.replace(imported, units=_placed(imported.units, model))
+    placed = dataclasses.replace(imported, units=attribution_imports.placed(imported.units, model))
     return placed.explanation(resolve_target(model, label, prediction, scale), prediction)
-
-
-def _placed(units: Units, model: Model) -> Units:
-    """The same units with the token positions they cover in this model; a black box shows none."""
-    try:
-        (tokens,) = model.units([units.example], "token")
-    except ParameterError:
-        return units
-    positions = tuple(
-        tuple(
-            position
-            for token, places in zip(tokens.regions, tokens.positions, strict=True)
-            if overlaps(token, unit)
-            for position in places
-        )
-        for unit in units.regions
-    )
-    return dataclasses.replace(units, positions=positions, truncated=tokens.truncated, unknown=tokens.unknown)
 
 
 @functools.cache

@@ -42,6 +42,8 @@ ROOMS = {
     "attribution": "ops stats models",
     "counterfactuals": "",
     "metrics": "ops stats models attribution",
+    "decisions": "stats render counterfactuals metrics",
+    "summary": "stats render",
     "students": "ops stats models data attribution",
     "simulation": "ops stats models data attribution students",
     "scale": "models data store attribution",
@@ -50,13 +52,14 @@ ROOMS = {
     "experiments": "ops stats render models data store attribution metrics students simulation scale study trained",
     "testing": "ops stats render models data store attribution metrics students simulation scale study trained "
     "experiments",
-    "api": "stats render models data store attribution counterfactuals metrics trained",
+    "api": "stats render models data store attribution metrics trained",
     "service": "ops stats render models data store attribution counterfactuals metrics scale study trained api",
+    "reporting": "models data counterfactuals decisions summary api",
     "experimenting": "models data trained experiments api",
-    "cli": "render models data store attribution metrics students simulation scale study trained experiments api "
-    "service experimenting",
+    "cli": "render models data store attribution counterfactuals metrics decisions summary students simulation scale "
+    "study trained experiments api service reporting experimenting",
     "__main__": "cli",
-    "__init__": "api experimenting",
+    "__init__": "api reporting experimenting",
 }
 
 # Room -> the libraries it may use, besides the standard library.
@@ -70,6 +73,8 @@ LIBRARIES = {
     "store": "numpy safetensors pyarrow",
     "attribution": "numpy torch",
     "metrics": "numpy",
+    "decisions": "numpy",
+    "summary": "numpy pandas",
     "students": "numpy torch transformers",
     "simulation": "numpy",
     "study": "numpy openskill",

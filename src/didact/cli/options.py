@@ -57,7 +57,14 @@ def add_input(parser: argparse.ArgumentParser) -> None:
     columns.add_columns(parser)
     add_limits(parser)
     parser.add_argument("--pair", metavar="TEXT", help="the second text, for a model of pairs")
-    parser.add_argument("--target", metavar="LABEL", help="label or index to explain (default: the predicted class)")
+    parser.add_argument(
+        "--target",
+        metavar="LABEL",
+        help="label or index to explain, 'all' for every class (default: the predicted class)",
+    )
+    parser.add_argument(
+        "--versus", metavar="LABEL", help="explain why the target rather than this label: the difference of both scores"
+    )
     kinds.add_question(parser)
     kinds.add_image(parser)
 
@@ -103,7 +110,7 @@ def add_on_error(parser: argparse.ArgumentParser) -> None:
         "--on-error",
         choices=("raise", "skip"),
         default="raise",
-        help="a text that cannot be explained: stop and name it (raise), or go on and report it at the end (skip)",
+        help="a text that cannot be explained: stop and name it (raise), or continue and report it at the end (skip)",
     )
 
 
@@ -138,7 +145,7 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
         "--seconds",
         type=float,
         metavar="S",
-        help="begin nothing new after so many seconds and report what there is; the same command goes on later",
+        help="begin nothing new after so many seconds and report what there is; the same command resumes later",
     )
     group.add_argument(
         "--overwrite",
@@ -163,10 +170,12 @@ def read_input(options: argparse.Namespace) -> list[Example]:
 
 
 def target(options: argparse.Namespace, examples: Sequence[Example], model: Model) -> TargetLike:
-    """What ``--target`` and ``--answer`` name."""
-    label = parse_target(options.target)
+    """What ``--target``, ``--versus`` and ``--answer`` name."""
+    label, versus = parse_target(options.target), parse_target(options.versus)
+    if versus is not None and options.answer is not None:
+        raise ParameterError("give --versus LABEL or --answer, not both: answers are no labels to compare")
     if options.answer is None:
-        return label
+        return label if versus is None else (label, versus)
     if len(examples) > 1:
         raise ParameterError(f"--answer goes with a single text, and {len(examples)} were given")
     place = kinds.place_of(options, examples[0])

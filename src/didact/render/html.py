@@ -67,6 +67,11 @@ def page(explanations: Sequence[Explanation], *, title: str = "Explanations", be
     )
 
 
+def coloured(explanation: Explanation) -> str:
+    """The fields of an example with their units in colour, to put into an element of class "didact"."""
+    return _source(explanation)
+
+
 def read_page(html: str) -> list[Explanation]:
     """The explanations of a page that ``page`` made.
 
@@ -128,16 +133,40 @@ def _link(group: facts.Group, number: int) -> str:
 def _example(group: facts.Group, number: int, total: int, *, anchor: bool = False) -> str:
     place = f' id="example-{number}"' if anchor else ""
     count = f'<span class="count">{number} of {total}</span>' if total > 1 else ""
-    originals = _originals(group.example)
-    rows = originals + "".join(_row(group, each) for each in group.explanations)
     return (
         f'<section class="example"{place} aria-label="Example {number}">'
         f'<h2 class="prediction"><b>{html_text(answers.predicted(group.first))}</b> '
         f'<span class="certainty">{minus_signs(facts.certainty(group.first))}</span>{count}</h2>'
-        f"{_facts(group)}{_warnings(group.warnings)}"
-        f'<table class="methods{" tiles" if originals else ""}"><tbody>{rows}</tbody></table>{_legend(group)}'
+        f"{_answer(group)}{_warnings(group.warnings)}{_tabs(group)}{_facts(group)}"
         "</section>\n"
     )
+
+
+def _tabs(group: facts.Group) -> str:
+    """The methods; where several classes are explained, a tab for each, which needs no script."""
+    parts = group.by_label
+    if len(parts) == 1:
+        return _methods(group)
+    panels = []
+    for number, part in enumerate(parts):
+        title = html_text(answers.explained(part.first))
+        share = f'<span class="quiet">{minus_signs(facts.explained_share(part.first))}</span>'
+        checked = "" if number else " checked"
+        panels.append(
+            f'<label><input type="radio" name="tab"{checked}>{title} {share}</label>'
+            f'<div class="panel"><h3>{title} {share}</h3>{_explained(part)}{_methods(part)}</div>'
+        )
+    return f'<form class="tabs" aria-label="Explained class">{"".join(panels)}</form>'
+
+
+def _explained(group: facts.Group) -> str:
+    return "" if group.target is None else _quiet(f"target {facts.target(group.first)}")
+
+
+def _methods(group: facts.Group) -> str:
+    originals = _originals(group.example)
+    rows = originals + "".join(_row(group, each) for each in group.explanations)
+    return f'<table class="methods{" tiles" if originals else ""}"><tbody>{rows}</tbody></table>{_legend(group)}'
 
 
 def _styles(groups: Sequence[facts.Group]) -> str:
@@ -153,18 +182,32 @@ def _originals(example: Example) -> str:
     return "".join(f"<tr>{head}<td>{photo(image, 'the image as it is')}</td></tr>" for image in images)
 
 
+def _answer(group: facts.Group) -> str:
+    """What belongs to the prediction: the other classes and the gold label."""
+    entries: list[tuple[str, str]] = []
+    others = facts.other_classes(group.first.prediction)
+    if others:
+        entries.append(("Other classes", others))
+    if group.example.label is not None:
+        entries.append(("Gold label", answers.gold(group.example)))
+    return _listed(entries)
+
+
 def _facts(group: facts.Group) -> str:
+    """How the explanations were made."""
     entries: list[tuple[str, str]] = []
     if group.target is not None:
         entries.append(("Target", facts.target(group.first)))
-    if group.example.label is not None:
-        entries.append(("Gold label", answers.gold(group.example)))
     if group.first.model:
         entries.append(("Model", "  ".join(facts.origin(group.first))))
     if group.example.id is not None:
         entries.append(("Id", group.example.id))
+    return _listed(entries)
+
+
+def _listed(entries: Sequence[tuple[str, str]]) -> str:
     items = (f"<div><dt>{term}</dt><dd>{minus_signs(html_text(fact))}</dd></div>" for term, fact in entries)
-    return f'<dl class="facts">{"".join(items)}</dl>'
+    return f'<dl class="facts">{"".join(items)}</dl>' if entries else ""
 
 
 def _row(group: facts.Group, explanation: Explanation) -> str:

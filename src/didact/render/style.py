@@ -123,6 +123,23 @@ div.didact{padding:0 1.1rem;border-radius:.4rem}
 .didact tr{background:none!important;border:0}
 .didact th,.didact td{vertical-align:top;text-align:left;font-weight:400;padding:0;border:0;max-width:none;
  white-space:normal}
+.didact .tabs{display:flex;flex-wrap:wrap;gap:0 .4rem;margin:1.5rem 0 0}
+.didact .tabs>label{order:1;position:relative;padding:.35rem .85rem;border:1px solid var(--line);border-bottom:0;
+ border-radius:.4rem .4rem 0 0;color:var(--muted);cursor:pointer}
+.didact .tabs>label .quiet{margin:0 0 0 .35rem}
+.didact .tabs>label:has(:checked){background:var(--panel);color:var(--text);font-weight:650}
+.didact .tabs>label:focus-within{outline:2px solid var(--text)}
+.didact .tabs input{position:absolute;width:1px;height:1px;margin:0;opacity:0}
+.didact .tabs>.panel{order:2;flex:0 0 100%;min-width:0;border-top:1px solid var(--line);display:none}
+.didact .tabs>label:has(:checked)+.panel{display:block}
+.didact .panel>h3{display:none;margin:1rem 0 0;font-size:1.05rem;font-weight:650}
+.didact .panel>.methods{margin:0}
+@supports not selector(:has(*)){.didact .tabs>label{display:none}.didact .tabs>.panel,.didact .panel>h3{display:block}}
+@media print{
+ .didact .tabs{display:block}
+ .didact .tabs>label{display:none}
+ .didact .tabs>.panel,.didact .panel>h3{display:block}
+}
 .didact .methods{margin:1.5rem 0 0}
 .didact .methods>tbody>tr>th{width:15.5rem;padding:1.1rem 2.25rem 1.1rem 0;font-size:.85rem}
 .didact .methods>tbody>tr>td{padding:1.1rem 0}

@@ -64,7 +64,7 @@ def _rows(explanation: Explanation) -> list[dict[str, Any]]:
     about = {
         "id": explanation.example.id,
         "method": explanation.method,
-        "target": target.label,
+        "target": target.name,
         "scale": target.scale,
         "predicted": explanation.prediction.answer if shares else explanation.prediction.outputs[0],
         "probability": shares[target.index] if shares else None,
