@@ -3,13 +3,18 @@
 import contextlib
 import io
 import os
+import re
 from importlib.metadata import version as installed
+from pathlib import Path
 
 from pygments.lexers.data import JsonLexer
 from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
 
+import didact
 from didact.cli import COMMANDS, parser
+
+os.environ["PYTHONWARNINGS"] = "ignore:IProgress not found"  # notebooks are executed without widgets
 
 project = "didact"
 author = "The didact authors"
@@ -30,7 +35,7 @@ nb_merge_streams = True
 napoleon_use_ivar = True
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
-autodoc_default_options = {"members": True, "undoc-members": False}
+autodoc_default_options = {"members": True}
 python_display_short_literal_types = True
 
 html_theme = "furo"
@@ -55,6 +60,8 @@ def setup(app: Sphinx) -> None:
     app.add_lexer("txt", TextLexer)
     app.connect("include-read", _relink)
     app.connect("source-read", _add_commands)
+    app.connect("source-read", _add_names)
+    app.connect("source-read", _add_pages)
 
 
 def _relink(app: Sphinx, path: object, document: str, content: list[str]) -> None:
@@ -68,7 +75,27 @@ def _add_commands(app: Sphinx, name: str, content: list[str]) -> None:
         return
     os.environ["COLUMNS"] = "100"
     for command in COMMANDS:
-        shown = io.StringIO()
-        with contextlib.redirect_stdout(shown), contextlib.suppress(SystemExit):
-            parser().parse_args([command.NAME, "--help"])
-        content[0] += f"\n## didact {command.NAME}\n\n```text\n{shown.getvalue()}```\n"
+        for words in ([command.NAME], *([command.NAME, action] for action in getattr(command, "ACTIONS", ()))):
+            shown = io.StringIO()
+            with contextlib.redirect_stdout(shown), contextlib.suppress(SystemExit):
+                parser().parse_args([*words, "--help"])
+            content[0] += f"\n##{'#' * (len(words) - 1)} didact {' '.join(words)}\n\n```text\n{shown.getvalue()}```\n"
+
+
+def _add_names(app: Sphinx, name: str, content: list[str]) -> None:
+    """Everything that ``import didact`` offers, functions first, on the page of the Python names."""
+    if name != "api":
+        return
+    kinds = {"## Functions": ("autofunction", str.islower), "## Classes": ("autoclass", str.istitle)}
+    for heading, (directive, chosen) in kinds.items():
+        names = [each for each in didact.__all__ if chosen(each[0]) and each != "DidactError"]
+        listed = "\n".join(f".. {directive}:: didact.{each}" for each in names)
+        content[0] = content[0].replace(heading, f"{heading}\n\n```{{eval-rst}}\n{listed}\n```")
+
+
+def _add_pages(app: Sphinx, name: str, content: list[str]) -> None:
+    """Pages that the index does not list stand at the end of its guides."""
+    if name == "index":
+        pages = (path.stem for path in sorted(Path(app.srcdir).glob("*.md")) if path.stem != name)
+        missing = [page for page in pages if not re.search(rf"^{page}$", content[0], re.MULTILINE)]
+        content[0] = content[0].replace("\nlooks\n", "\n" + "\n".join([*missing, "looks"]) + "\n")

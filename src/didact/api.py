@@ -15,9 +15,7 @@ from didact.attribution._skipping import Skipped as Skipped
 from didact.attribution._skipping import about_text as about_text
 from didact.attribution.base import ATTRIBUTIONS, Attribution, check_needs, takes
 from didact.data import attribution_imports
-from didact.data.dataset import Dataset
-from didact.data.frames import is_in_memory
-from didact.data.load import Unreadable, load_apart
+from didact.data.load import Unreadable, holds_many, load_apart
 from didact.data.load import load_data as load_data
 from didact.errors import InputError, ParameterError
 from didact.metrics._per_text import tabulated
@@ -343,10 +341,10 @@ def _examples(given: object) -> tuple[list[ExampleLike | Unreadable], bool]:
     """What is to be explained, and whether it was given as several; rows that hold no example in place of one."""
     if isinstance(given, list) and not any(isinstance(item, Mapping) for item in given):
         return list(given), True
-    if isinstance(given, Mapping) and not is_in_memory(given):
-        return list(load_data(given).examples), False
-    if isinstance(given, (list, Dataset)) or is_in_memory(given):
+    if isinstance(given, list) or holds_many(given):
         return list(load_apart(given)), True
+    if isinstance(given, Mapping):
+        return list(load_data(given).examples), False
     return [cast("ExampleLike", given)], False
 
 

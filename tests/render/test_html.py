@@ -127,7 +127,7 @@ def test_the_cut_part_is_marked(make: Make) -> None:
 def test_fragment_styles_nothing_else(make: Make) -> None:
     sheet = re.search(r"<style>(.*?)</style>", fragment([make()]), re.DOTALL)
     assert sheet is not None
-    flat = re.sub(r"@media[^{]*\{((?:[^{}]*\{[^{}]*\})*)\s*\}", r"\1", sheet.group(1))
+    flat = re.sub(r"@(?:media|supports)[^{]*\{((?:[^{}]*\{[^{}]*\})*)\s*\}", r"\1", sheet.group(1))
     for selectors in re.findall(r"([^{}]+)\{[^{}]*\}", flat):
         listed = re.sub(r":not\(svg[^)]*\)", "", selectors).split(",")
         assert all(".didact" in selector for selector in listed)
@@ -137,7 +137,7 @@ def test_styles_of_a_notebook_cannot_change_a_fragment(make: Make) -> None:
     """Every declaration is important and every selector counts more than three ids; the reset comes first."""
     sheet = re.search(r"<style>(.*?)</style>", fragment([make()]), re.DOTALL)
     assert sheet is not None
-    flat = re.sub(r"@media[^{]*\{((?:[^{}]*\{[^{}]*\})*)\s*\}", r"\1", sheet.group(1))
+    flat = re.sub(r"@(?:media|supports)[^{]*\{((?:[^{}]*\{[^{}]*\})*)\s*\}", r"\1", sheet.group(1))
     rules = re.findall(r"([^{}]+)\{([^{}]*)\}", flat)
     assert rules[0][1] == "all:revert!important"
     for selectors, declarations in rules:

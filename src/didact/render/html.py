@@ -19,6 +19,10 @@ DATA_ID = "didact-explanations"
 """Id of the script element that holds the explanations of a page as JSON."""
 
 
+NAMED = 6
+"""How many methods the head of a page names; more are counted."""
+
+
 def fragment(explanations: Sequence[Explanation], *, foreign: bool = True) -> str:
     """HTML to put into another document, with its own style that touches nothing else.
 
@@ -35,12 +39,19 @@ def fragment(explanations: Sequence[Explanation], *, foreign: bool = True) -> st
     return f'<div class="didact"><style>{styles}</style>{"".join(sections)}</div>'
 
 
-def page(explanations: Sequence[Explanation], *, title: str = "Explanations", below: str = "") -> str:
+def page(
+    explanations: Sequence[Explanation],
+    *,
+    title: str = "Explanations",
+    sentences: Sequence[str] = (),
+    below: str = "",
+) -> str:
     """A whole page: no network, no fonts or scripts from elsewhere, readable without JavaScript.
 
     Args:
         explanations: at least one.
-        title: of the page.
+        title: its heading.
+        sentences: they stand before everything else: what is to be concluded from the explanations.
         below: HTML to put below the examples.
 
     Raises:
@@ -56,6 +67,8 @@ def page(explanations: Sequence[Explanation], *, title: str = "Explanations", be
             '<meta name="color-scheme" content="light dark">',
             f"<title>{html_text(title)}</title>\n<style>\nbody{{margin:0}}\n{_styles(groups)}\n</style>\n</head>",
             f'<body class="didact">\n<main>\n<h1>{html_text(title)}</h1>\n<p class="lead">{_lead(groups)}</p>',
+            _answers(sentences),
+            _page_legend(groups) if total > 1 else "",
             _index(groups) if total > 1 else "",
             _TOOL.strip(),
             *sections,
@@ -113,7 +126,8 @@ def _data(explanations: Sequence[Explanation]) -> str:
 def _lead(groups: Sequence[facts.Group]) -> str:
     methods = {each.method: None for group in groups for each in group.explanations}
     examples = "1 example" if len(groups) == 1 else f"{len(groups)} examples"
-    return f"{examples}, explained by {html_text(', '.join(methods))}"
+    named = html_text(", ".join(methods)) if len(methods) <= NAMED else f"{len(methods)} methods"
+    return f"{examples}, explained by {named}"
 
 
 def _index(groups: Iterable[facts.Group]) -> str:
@@ -166,7 +180,7 @@ def _explained(group: facts.Group) -> str:
 def _methods(group: facts.Group) -> str:
     originals = _originals(group.example)
     rows = originals + "".join(_row(group, each) for each in group.explanations)
-    return f'<table class="methods{" tiles" if originals else ""}"><tbody>{rows}</tbody></table>{_legend(group)}'
+    return f'{_legend(group)}<table class="methods{" tiles" if originals else ""}"><tbody>{rows}</tbody></table>'
 
 
 def _styles(groups: Sequence[facts.Group]) -> str:
@@ -305,14 +319,34 @@ def _bar(strength: float, signed: bool, two_sided: bool) -> str:
 
 
 def _legend(group: facts.Group) -> str:
+    """What the colours of one example mean."""
+    items = _marks(facts.meanings(group))
+    items.append(f"<span>{minus_signs(facts.scaling(group))}</span>")
+    return f'<div class="legend" role="note" aria-label="What the colours mean">{"".join(items)}</div>'
+
+
+def _page_legend(groups: Sequence[facts.Group]) -> str:
+    """What the colours of a whole page mean."""
+    signs = {each.signed for group in groups for each in group.explanations}
+    words = {True: ("supports the explained answer", "opposes it"), False: ("counts, without a sign",)}
+    items = "".join(_marks([(signed, words[signed]) for signed in (True, False) if signed in signs]))
+    return f'<div class="legend" role="note" aria-label="What the colours of this page mean">{items}</div>'
+
+
+def _marks(meanings: Iterable[tuple[bool, Sequence[str]]]) -> list[str]:
+    """A coloured mark with its meaning for each side that scores can have."""
     items = []
-    for signed, words in facts.meanings(group):
+    for signed, words in meanings:
         for strength, meaning in zip((1.0, -1.0), words, strict=False):
             mark = "−" if strength < 0 else "+" if signed else "•"
             classes = f"u {_side(strength, signed)}{level(strength, signed)}"
             items.append(f'<span><span class="{classes}">{mark}</span> {html_text(meaning)}</span>')
-    items.append(f"<span>{minus_signs(facts.scaling(group))}</span>")
-    return f'<div class="legend" role="note" aria-label="What the colours mean">{"".join(items)}</div>'
+    return items
+
+
+def _answers(sentences: Sequence[str]) -> str:
+    items = "".join(f"<li>{minus_signs(html_text(sentence))}</li>" for sentence in sentences)
+    return f'<ul class="answers" aria-label="In short">{items}</ul>' if items else ""
 
 
 def _warnings(lines: Sequence[str]) -> str:

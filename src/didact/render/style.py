@@ -92,6 +92,9 @@ div.didact{padding:0 1.1rem;border-radius:.4rem}
 .didact *{box-sizing:border-box}
 .didact h1{font-size:1.75rem;font-weight:650;letter-spacing:-.015em;line-height:1.2;margin:0 0 .35rem}
 .didact .lead{color:var(--muted);margin:0}
+.didact .answers{margin:1.5rem 0 0;padding:.9rem 1.25rem .9rem 2.25rem;background:var(--panel);
+ border-left:3px solid var(--p-line)}
+.didact .answers li{margin:.2rem 0}
 .didact main{display:block;max-width:70rem;margin:0 auto;padding:3.5rem 2rem 5rem}
 .didact nav{margin:2.25rem 0 0}
 .didact nav ol{list-style:none;margin:0;padding:0;border-top:1px solid var(--line);counter-reset:example}
@@ -133,14 +136,13 @@ div.didact{padding:0 1.1rem;border-radius:.4rem}
 .didact .tabs>.panel{order:2;flex:0 0 100%;min-width:0;border-top:1px solid var(--line);display:none}
 .didact .tabs>label:has(:checked)+.panel{display:block}
 .didact .panel>h3{display:none;margin:1rem 0 0;font-size:1.05rem;font-weight:650}
-.didact .panel>.methods{margin:0}
 @supports not selector(:has(*)){.didact .tabs>label{display:none}.didact .tabs>.panel,.didact .panel>h3{display:block}}
 @media print{
  .didact .tabs{display:block}
  .didact .tabs>label{display:none}
  .didact .tabs>.panel,.didact .panel>h3{display:block}
 }
-.didact .methods{margin:1.5rem 0 0}
+.didact .methods{margin:1.1rem 0 0}
 .didact .methods>tbody>tr>th{width:15.5rem;padding:1.1rem 2.25rem 1.1rem 0;font-size:.85rem}
 .didact .methods>tbody>tr>td{padding:1.1rem 0}
 .didact .methods>tbody>tr{border-top:1px solid var(--line)}
@@ -159,7 +161,7 @@ div.didact{padding:0 1.1rem;border-radius:.4rem}
 .didact .u:hover{outline:2px solid var(--text);outline-offset:0}
 .didact .cut{color:var(--muted);font-style:italic}
 .didact .answer{border-bottom:2px solid currentColor}
-.didact .legend{display:flex;flex-wrap:wrap;gap:.35rem 1.5rem;margin:1rem 0 0;font-size:.85rem;color:var(--muted)}
+.didact .legend{display:flex;flex-wrap:wrap;gap:.35rem 1.5rem;margin:1.1rem 0 0;font-size:.85rem;color:var(--muted)}
 .didact .legend .u{padding:.1em .55em}
 .didact details{margin:.85rem 0 0;font-size:.85rem}
 .didact summary{cursor:pointer;color:var(--muted);width:max-content;max-width:100%}
@@ -182,5 +184,9 @@ div.didact{padding:0 1.1rem;border-radius:.4rem}
  .didact main{padding:2rem 1.1rem 3rem}
  .didact .methods>tbody>tr>th,.didact .methods>tbody>tr>td{display:block;width:auto;padding:1rem 0 0}
  .didact .methods>tbody>tr>td{padding:.5rem 0 1rem}
+ .didact .methods:not(.tiles)>tbody>tr{display:flex;flex-direction:column;padding:1rem 0}
+ .didact .methods:not(.tiles)>tbody>tr>th{display:contents}
+ .didact .methods:not(.tiles)>tbody>tr>td{order:1;padding:.25rem 0 .75rem}
+ .didact .methods:not(.tiles) th .settings,.didact .methods:not(.tiles) th .quiet{order:2;font-size:.85rem}
 }
 """

@@ -9,8 +9,9 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.rule import Rule
 from rich.style import Style
@@ -30,6 +31,9 @@ LISTED = 8
 
 LISTED_IN_ROW = 5
 """How many units are named under each row of a comparison."""
+
+NARROW = 90
+"""Columns below which a comparison shows settings below the text instead of beside it."""
 
 _WEAKEST = 0.2
 _HALF_BAR = 14
@@ -124,22 +128,40 @@ def _comparison(group: facts.Group, palette: Palette) -> RenderableType:
     if group.target is not None:
         below.add_row("target", _plain(facts.target(group.first)))
     _model(below, group)
-    rows = Table.grid(padding=(0, 3, 0, 0), expand=True)
-    rows.add_column(ratio=2, min_width=16)
-    rows.add_column(ratio=5)
-    for explanation in group.explanations:
-        rows.add_row(_row_head(group, explanation), _row_body(group, explanation, palette))
-    parts = (Text(), rows, _legend(group, palette), Text(), below)
+    parts = (Text(), _Rows(group, palette), _legend(group, palette), Text(), below)
     return _spaced(_prediction(group), *_warnings(group.warnings), *parts)
 
 
-def _row_head(group: facts.Group, explanation: Explanation) -> RenderableType:
+@dataclass(frozen=True)
+class _Rows:
+    """One row per method: settings beside the text, or below it where the terminal is narrow."""
+
+    group: facts.Group
+    palette: Palette
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        beside = Table.grid(padding=(0, 3, 0, 0), expand=True)
+        beside.add_column(ratio=2)
+        beside.add_column(ratio=5)
+        for explanation in self.group.explanations:
+            name, settings = _row_name(self.group, explanation), _row_settings(explanation)
+            body = _row_body(self.group, explanation, self.palette)
+            if options.max_width < NARROW:
+                yield Group(*name, body, *settings, Text())
+            else:
+                beside.add_row(Group(*name, *settings, Text()), body)
+        if beside.row_count:
+            yield beside
+
+
+def _row_name(group: facts.Group, explanation: Explanation) -> list[Text]:
     lines = [Text(printable(explanation.method), "bold", overflow="fold")]
-    if group.target is None:
-        lines.append(Text(printable(facts.target(explanation))))
+    return [*lines, Text(printable(facts.target(explanation)))] if group.target is None else lines
+
+
+def _row_settings(explanation: Explanation) -> list[Text]:
     lists = (facts.settings(explanation), [facts.cost(explanation)], facts.details(explanation))
-    lines += [Text(printable("  ".join(fact)), "dim", overflow="fold") for fact in lists if fact]
-    return Group(*lines, Text())
+    return [Text(printable("  ".join(fact)), "dim", overflow="fold") for fact in lists if fact]
 
 
 def _row_body(group: facts.Group, explanation: Explanation, palette: Palette) -> RenderableType:
