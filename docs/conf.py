@@ -75,10 +75,11 @@ def _add_commands(app: Sphinx, name: str, content: list[str]) -> None:
         return
     os.environ["COLUMNS"] = "100"
     for command in COMMANDS:
-        shown = io.StringIO()
-        with contextlib.redirect_stdout(shown), contextlib.suppress(SystemExit):
-            parser().parse_args([command.NAME, "--help"])
-        content[0] += f"\n## didact {command.NAME}\n\n```text\n{shown.getvalue()}```\n"
+        for words in ([command.NAME], *([command.NAME, action] for action in getattr(command, "ACTIONS", ()))):
+            shown = io.StringIO()
+            with contextlib.redirect_stdout(shown), contextlib.suppress(SystemExit):
+                parser().parse_args([*words, "--help"])
+            content[0] += f"\n##{'#' * (len(words) - 1)} didact {' '.join(words)}\n\n```text\n{shown.getvalue()}```\n"
 
 
 def _add_names(app: Sphinx, name: str, content: list[str]) -> None:

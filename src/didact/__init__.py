@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from didact.api import (
         Explanations,
+        MethodComparison,
         Prompt,
         Skipped,
         compare,
@@ -54,6 +55,7 @@ _HOME = {
     "simulate": "experimenting",
     "to_dataframe": "api",
     "train": "experimenting",
+    "MethodComparison": "api",
     "Explanations": "api",
     "Skipped": "api",
     "Box": "types",
@@ -80,6 +82,7 @@ __all__ = [
     "Flip",
     "Image",
     "Mask",
+    "MethodComparison",
     "Prediction",
     "Prompt",
     "Skipped",

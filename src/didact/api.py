@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, cast, overload
 
 from didact.attribution._classes import explain_every_class, is_every_class
@@ -15,11 +15,10 @@ from didact.attribution._skipping import Skipped as Skipped
 from didact.attribution._skipping import about_text as about_text
 from didact.attribution.base import ATTRIBUTIONS, Attribution, check_needs, takes
 from didact.data import attribution_imports
-from didact.data.dataset import Dataset
-from didact.data.frames import is_in_memory
-from didact.data.load import Unreadable, load_apart
+from didact.data.load import Unreadable, holds_many, load_apart
 from didact.data.load import load_data as load_data
 from didact.errors import InputError, ParameterError
+from didact.metrics._per_text import tabulated
 from didact.models import estimate as forecast
 from didact.models.functions.blackbox import BlackBox
 from didact.models.load import DEFAULT
@@ -30,12 +29,13 @@ from didact.models.prompting.prompts import Prompt as Prompt
 from didact.progress import listening
 from didact.protocols import DIFFERENTIABLE, ExampleLike, Explainer, Model, TargetLike
 from didact.render import notebook
+from didact.render.metric_table import MetricTable
 from didact.render.overview import MethodList, model_fragment
 from didact.render.progress import ProgressBar
 from didact.render.views import save as save
 from didact.render.views import show as show
 from didact.render.views import to_dataframe as to_dataframe
-from didact.settings import checked
+from didact.settings import checked, shown
 from didact.types import Estimate, Example, Explanation, Level, Prediction, Units, overlaps
 
 
@@ -136,32 +136,62 @@ def explain(
 
 
 @checked
-def compare(
+def compare(  # noqa: PLR0913 - one call, and every argument but the first has a default
     given: ExampleLike,
     model: object = DEFAULT,
-    methods: Sequence[str | Explainer] | None = None,
+    methods: Sequence[str | Mapping[str, object] | Explainer] | None = None,
     *,
+    metrics: Sequence[str | Mapping[str, object]] | str | None = None,
     target: TargetLike = None,
     progress: bool = True,
     on_error: OnError = "raise",
-) -> Explanations:
+) -> MethodComparison:
     """Explain one text with several methods; ``show`` puts them side by side.
 
     Args:
         given: a text, a pair, an image or an ``Example``.
         model: anything ``load_model`` takes.
-        methods: names or explainers; every registered method that the model and the text allow when not given.
+        methods: names or aliases, tables with "method" and its settings, or explainers; every registered method that
+            the model and the text allow when not given.
+        metrics: names, tables with "metric" and its settings, "default" or "all"; then the result's ``metrics`` is a
+            table of methods x metrics for this text.
         target: label or index to explain; the predicted class when not given.
         progress: show a bar on work over two seconds.
         on_error: what a method does that cannot explain the text: "raise" its error, or be left out ("skip"), so that
             it is in the result's ``skipped`` with the reason.
+
+    Example:
+        >>> import didact
+        >>> few = {"method": "lime", "samples": 200}
+        >>> result = didact.compare("A warm film.", methods=["ig", "lime", few], metrics="default")  # doctest: +SKIP
+        >>> print(result.metrics)  # doctest: +SKIP
     """
     adapter = _model(model)
     chosen = [card.name for card in list_methods(adapter, given)] if methods is None else list(methods)
     if not chosen:
         raise InputError("compare needs at least one method")
+    explainers = [_configured(method, adapter) for method in chosen]
     with _progress(progress):
-        return explain_by_all([_explainer(method, adapter, {}) for method in chosen], adapter, given, target, on_error)
+        made = explain_by_all(explainers, adapter, given, target, on_error)
+        table = None if metrics is None or not made else tabulated(made, explainers, adapter, metrics)
+    return MethodComparison(made, made.skipped, None if table is None else MetricTable(*table))
+
+
+class MethodComparison(Explanations):
+    """Explanations of one text by several methods, and how they score on metrics.
+
+    Attributes:
+        metrics: a table of methods x metrics, where metrics were named.
+    """
+
+    def __init__(
+        self,
+        explanations: Iterable[Explanation] = (),
+        skipped: Iterable[Skipped] = (),
+        metrics: MetricTable | None = None,
+    ) -> None:
+        super().__init__(explanations, skipped)
+        self.metrics = metrics
 
 
 @checked
@@ -304,6 +334,17 @@ def _model(source: object) -> Model:
     return _default_model() if isinstance(source, str) and source == DEFAULT else load_model(source)
 
 
+def _configured(method: object, model: Model) -> Explainer:
+    """An explainer from a name, a table with "method" and settings, or as it is."""
+    if not isinstance(method, Mapping):
+        return _explainer(method, model, {})  # type: ignore[arg-type] # a name or an explainer
+    settings = dict(method)
+    name = settings.pop("method", None)
+    if not isinstance(name, str):
+        raise ParameterError(f"a table of a method has its name as 'method', beside its settings; got {shown(method)}")
+    return load_explainer(name, **settings)
+
+
 def _explainer(method: str | Explainer | None, model: Model, settings: dict[str, object]) -> Explainer:
     if isinstance(method, str):
         return load_explainer(method, **settings)
@@ -318,10 +359,10 @@ def _examples(given: object) -> tuple[list[ExampleLike | Unreadable], bool]:
     """What is to be explained, and whether it was given as several; rows that hold no example in place of one."""
     if isinstance(given, list) and not any(isinstance(item, Mapping) for item in given):
         return list(given), True
-    if isinstance(given, Mapping) and not is_in_memory(given):
-        return list(load_data(given).examples), False
-    if isinstance(given, (list, Dataset)) or is_in_memory(given):
+    if isinstance(given, list) or holds_many(given):
         return list(load_apart(given)), True
+    if isinstance(given, Mapping):
+        return list(load_data(given).examples), False
     return [cast("ExampleLike", given)], False
 
 

@@ -12,6 +12,7 @@ from didact.decisions.record import DecisionRecord as DecisionRecord
 from didact.decisions.record import make_record
 from didact.errors import InputError
 from didact.models.load import DEFAULT
+from didact.models.masked_words import MaskedWords
 from didact.protocols import ExampleLike, Explainer, TargetLike
 from didact.settings import checked
 from didact.summary.words import LEAST, word_table
@@ -29,6 +30,7 @@ def flip(
     *,
     target: TargetLike = None,
     budget: int = BUDGET,
+    masked_lm: object = None,
     progress: bool = True,
 ) -> Flip:
     """The smallest change of words that flips a prediction, verified by a plain pass of the model.
@@ -38,14 +40,17 @@ def flip(
         model: anything ``load_model`` takes, with classes.
         target: the class that is to be predicted instead; any other when not given.
         budget: plain passes at most.
+        masked_lm: a masked language model, Hub id, directory or (model, tokenizer), whose words may replace those of
+            the text where deleting one word does not flip it; words are only deleted when not given.
         progress: show a bar on work over two seconds.
 
     Returns:
         What was changed and both predictions; where nothing flips within the budget, ``flipped`` is False and the
         change is the one that came nearest.
     """
+    propose = None if masked_lm is None else MaskedWords(masked_lm)
     with _progress(progress):
-        return find_flip(_model(model), Example.of(given), target=target, budget=budget)
+        return find_flip(_model(model), Example.of(given), target=target, budget=budget, propose=propose)
 
 
 @checked

@@ -68,6 +68,15 @@ def resolve_setting(given: str, names: Sequence[str]) -> str:
     return next(meant, given)
 
 
+FILE = {"file": True}
+"""Metadata of a dataclass field whose value names a file."""
+
+
+def file_settings(cls: type) -> list[str]:
+    """Settings that name a file, which a service must not take from strangers."""
+    return [item.name for item in dataclasses.fields(cls) if item.metadata.get("file")]
+
+
 def at_least(owner: Configured, **bounds: float) -> None:
     """Refuse settings below their bound."""
     for name, bound in bounds.items():

@@ -704,6 +704,7 @@ class MetricCard:
         invariant: to any strictly increasing map of a text's scores ("order"), to a x + b with a > 0 ("affine"), to a x
             ("scale"), or to "none" of these.
         timed: whether it measures time or memory, so that no two runs give the same number.
+        default: whether an evaluation that names no metrics computes it, as far as the data allow.
         aliases: other names it is known by, which stand for ``name``.
     """
 
@@ -717,6 +718,7 @@ class MetricCard:
     needs: frozenset[str] = frozenset()
     invariant: Invariance = "order"
     timed: bool = False
+    default: bool = False
     aliases: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:

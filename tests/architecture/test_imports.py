@@ -53,7 +53,7 @@ ROOMS = {
     "testing": "ops stats render models data store attribution metrics students simulation scale study trained "
     "experiments",
     "api": "stats render models data store attribution metrics trained",
-    "service": "ops stats render models data store attribution counterfactuals metrics scale study trained api",
+    "service": "ops stats render models data store attribution counterfactuals study trained api",
     "reporting": "models data counterfactuals decisions summary api",
     "experimenting": "models data trained experiments api",
     "cli": "render models data store attribution counterfactuals metrics decisions summary students simulation scale "
@@ -77,13 +77,13 @@ LIBRARIES = {
     "summary": "numpy pandas",
     "students": "numpy torch transformers",
     "simulation": "numpy",
-    "study": "numpy openskill",
+    "study": "numpy openskill pyarrow",
     "scale": "numpy",
     "trained": "numpy torch transformers safetensors accelerate huggingface_hub onnx onnxruntime onnxscript",
     "experiments": "numpy torch pyarrow rich optuna",
     "testing": "numpy torch transformers tokenizers pytest rich",
     "api": "numpy",
-    "service": "numpy fastapi starlette pydantic uvicorn",
+    "service": "numpy fastapi starlette pydantic uvicorn prometheus_client",
     "cli": "rich",
 }
 

@@ -51,6 +51,7 @@ def test_the_table_of_metrics_is_up_to_date() -> None:
         ("docs/reading_reports.md", 1),
         ("docs/simulability.md", 1),
         ("docs/smat.md", 1),
+        ("docs/study.md", 1),
         ("docs/words.md", 1),
     ],
 )

@@ -68,11 +68,14 @@ def test_an_adapter_without_its_network_is_named(tmp_path: Path) -> None:
     (tmp_path / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(tmp_path / "none")}))
     with pytest.raises(ModelError, match=r"holds no adapter_model.safetensors"):
         load_model(str(tmp_path), prompt=PROMPT)
-    (tmp_path / "adapter_model.safetensors").touch()
-    with pytest.raises(ModelError, match=r"a file of weights, damaged"):
-        load_model(str(tmp_path), prompt=PROMPT)
     save_file({}, tmp_path / "adapter_model.safetensors")
-    with pytest.raises(ModelError, match=r"cannot load the base '.*none': .* put it where adapter_config.json says"):
+    with pytest.raises(ModelError, match=r"changes the network '.*none', and there is no such directory; put that"):
+        load_model(str(tmp_path), prompt=PROMPT)
+    (tmp_path / "none").mkdir()
+    with pytest.raises(ModelError, match=r"cannot load the base '.*none': .* needs this network"):
+        load_model(str(tmp_path), prompt=PROMPT)
+    (tmp_path / "adapter_model.safetensors").write_bytes(b"")
+    with pytest.raises(ModelError, match=r"a file of weights, damaged"):
         load_model(str(tmp_path), prompt=PROMPT)
     (tmp_path / "adapter_config.json").write_text("{}")
     with pytest.raises(ModelError, match=r"names no base_model_name_or_path"):

@@ -95,7 +95,7 @@ def test_tables_are_explained_row_by_row(model: object) -> None:
     expected = [explanation.scores for explanation in didact.explain(TEXTS, model, "occlusion")]
     table = pandas.DataFrame({"text": TEXTS, "label": LABELS})
     given = (table, table["text"], table["text"].to_numpy(), table.to_dict("list"), table.to_dict("records"))
-    for several in (*given, didact.load_data(table)):
+    for several in (*given, didact.load_data(table), {"train": table.iloc[:1], "test": table}):
         assert [explanation.scores for explanation in didact.explain(several, model, "occlusion")] == expected
     alone = didact.explain({"text": TEXTS[0], "label": "good"}, model, "occlusion")
     assert isinstance(alone, didact.Explanation)

@@ -21,6 +21,7 @@ from didact.cli import (
     reproduce,
     run,
     simulate,
+    study,
     train,
     words,
 )
@@ -28,7 +29,22 @@ from didact.cli.failures import exit_code
 from didact.cli.options import CommandParser, reading_limits
 from didact.cli.printing import open_streams, shown_warnings
 
-COMMANDS = (explain, compare, record, words, evaluate, simulate, train, run, report, reproduce, convert, listing, demo)
+COMMANDS = (
+    explain,
+    compare,
+    record,
+    words,
+    evaluate,
+    simulate,
+    study,
+    train,
+    run,
+    report,
+    reproduce,
+    convert,
+    listing,
+    demo,
+)
 EPILOG = """examples:
   didact explain "A warm, funny and wonderful film."
   didact compare "Not bad at all." --methods lime,kernel_shap,integrated_gradients
@@ -37,6 +53,7 @@ EPILOG = """examples:
   didact evaluate --data reviews.jsonl --methods lime,kernel_shap,integrated_gradients
   didact simulate --data reviews.jsonl --explainers lime,attention --students ridge
   didact train l2e --data reviews.jsonl --reference lime --out runs/my-explainer
+  didact study create runs/evaluation --explainers lime,kernel_shap --items 60
   didact list methods
   didact demo
 """

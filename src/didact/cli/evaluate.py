@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from didact.cli import columns, models, printing
+from didact.cli import columns, models, printing, running
 from didact.cli import options as shared
 from didact.errors import ParameterError
 
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from didact.experiments.engine.steps import RunOptions
     from didact.experiments.grading.budget import Planned
     from didact.experiments.grading.recipe import GradingRecipe
+    from didact.registry import Registry
 
 NAME = "evaluate"
 HELP = "Grade explainers on a model and data, and write a report."
@@ -45,7 +45,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     columns.add_columns(group)
     group.add_argument("--split", help="which split (default: test, validation or the only one)")
     group.add_argument("--limit", type=int, default=50, metavar="N", help="at most so many examples (default: 50)")
-    group = parser.add_argument_group("grading")
+    _add_choices(parser.add_argument_group("methods and metrics"))
+    shared.add_dry_run(parser)
+    group = parser.add_argument_group("output")
+    group.add_argument("--name", default="evaluation", help="of the run (default: evaluation)")
+    group.add_argument("--out", type=Path, metavar="DIR", help="folder of the run (default: runs/NAME)")
+    shared.add_execution(parser)
+    shared.add_store(parser)
+
+
+def _add_choices(group: argparse._ArgumentGroup) -> None:
+    """What is evaluated, by what, and for how long."""
     group.add_argument(
         "--methods",
         default="default",
@@ -72,12 +82,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="time budget: as many texts are evaluated as fit, the cost is printed before it starts; 0 for no limit "
         "(default: 5)",
     )
-    shared.add_dry_run(parser)
-    group = parser.add_argument_group("output")
-    group.add_argument("--name", default="evaluation", help="of the run (default: evaluation)")
-    group.add_argument("--out", type=Path, metavar="DIR", help="folder of the run (default: runs/NAME)")
-    shared.add_execution(parser)
-    shared.add_store(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -86,15 +90,15 @@ def run(options: argparse.Namespace) -> None:
     if not math.isfinite(options.minutes) or options.minutes < 0:
         raise ParameterError(f"--minutes must be at least 0, got {options.minutes}")
     if options.dry_run:
-        shared.carry_out(recipe, options)
+        running.carry_out(recipe, options)
         return
     from didact.experiments.grading.job import GradingJob
 
-    chosen = shared.run_options(recipe, options)
+    chosen = running.run_options(recipe, options)
     planned = _planned(recipe, chosen, options.minutes or None)
     for sentence in planned.sentences:
         printing.message(f"didact: {sentence}")
-    shared.run_and_report(planned.experiment.recipe, chosen, GradingJob(planned.experiment, chosen))
+    running.run_and_report(planned.experiment.recipe, chosen, GradingJob(planned.experiment, chosen))
 
 
 def _planned(recipe: GradingRecipe, chosen: RunOptions, minutes: float | None) -> Planned:
@@ -111,33 +115,35 @@ def _planned(recipe: GradingRecipe, chosen: RunOptions, minutes: float | None) -
 
 
 def _recipe(options: argparse.Namespace) -> GradingRecipe:
+    from didact.attribution.base import ATTRIBUTIONS
     from didact.experiments.grading.recipe import GradingRecipe
+    from didact.metrics.base import METRICS
 
-    settings = shared.parse_owned(options.set, "lime.samples=200")
+    settings = shared.settings_by_owner(options.set)
     fields = columns.chosen(options) or None
     data = {"source": options.data, "split": options.split, "limit": options.limit, "fields": fields}
     recipe: dict[str, object] = {
         "name": options.name,
         "model": models.table(options),
         "data": {name: value for name, value in data.items() if value is not None},
-        "explainers": _chosen(options.methods, ("all", "default"), "method", settings),
-        "metrics": _chosen(options.metrics, ("all", "default"), "metric", settings),
+        "explainers": _chosen(options.methods, ATTRIBUTIONS, settings),
+        "metrics": _chosen(options.metrics, METRICS, settings),
         "seeds": _seeds(options.seeds),
     }
-    if settings:
-        raise ParameterError(f"--set names {', '.join(sorted(settings))}, which --methods and --metrics do not list")
+    shared.check_used(settings)
     if options.no_nulls:
         recipe["nulls"] = []
     return GradingRecipe.from_dict(recipe, "command line")
 
 
 def _chosen(
-    text: str, words: Sequence[str], key: str, settings: dict[str, dict[str, object]]
+    text: str, registry: Registry[Any, Any], settings: dict[str, dict[str, object]]
 ) -> str | list[dict[str, object]]:
-    if text in words:
+    """What an option lists, with the settings of each, which are taken out of ``settings``."""
+    if text in ("all", "default"):
         return text
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    return [{key: name, **settings.pop(name, {})} for name in names]
+    names = [registry.resolve(name.strip()) for name in text.split(",") if name.strip()]
+    return [{registry.kind: name, **settings.pop(name, {})} for name in names]
 
 
 def _seeds(text: str) -> list[int]:

@@ -8,7 +8,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -29,10 +29,8 @@ from didact.validation import parse_json
 
 if TYPE_CHECKING:
     from didact.api import Explanations
-    from didact.experiments.engine.kinds import ReportOptions
-    from didact.experiments.engine.steps import RecipeJob, RunOptions
-    from didact.experiments.engine.toml import TomlRecipe
     from didact.protocols import Model, TargetLike
+    from didact.render.metric_table import MetricTable
     from didact.types import Estimate, Explanation
 
 ENDINGS = {"terminal": "txt", "json": "json", "html": "html", "latex": "tex", "svg": "svg", "png": "png"}
@@ -156,70 +154,6 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run_options(recipe: TomlRecipe, options: argparse.Namespace) -> RunOptions:
-    """Where and how a command line wants a recipe carried out; places that cannot be written are refused.
-
-    Args:
-        recipe: of any kind.
-        options: with ``out``, ``store``, ``device``, ``command`` for the manifest, and what ``add_execution`` and
-            ``add_remote_code`` add.
-    """
-    import time
-
-    from didact.experiments.engine.steps import RunOptions
-
-    if options.workers < 1:
-        raise ParameterError(f"--workers must be at least 1, got {options.workers}")
-    folder = options.out or Path("runs") / recipe.name
-    for place in (folder, options.store):
-        if place is not None:
-            disk.check_writable(place / "manifest.json")
-    deadline = None if options.seconds is None else time.time() + options.seconds
-    permitted = {"overwrite": options.overwrite, "trust_remote_code": options.trust_remote_code}
-    places = (folder, options.store, options.device)
-    return RunOptions(*places, options.workers, deadline, options.command, **permitted)
-
-
-def carry_out(recipe: TomlRecipe, options: argparse.Namespace) -> None:
-    """Run a recipe, or print what it would take; arguments as for ``run_options``."""
-    from didact.experiments.engine.kinds import RECIPES
-    from didact.progress import listening
-    from didact.render.progress import ProgressBar
-
-    chosen = run_options(recipe, options)
-    if not getattr(options, "dry_run", False):
-        run_and_report(recipe, chosen)
-        return
-    with listening(ProgressBar()):
-        estimates = RECIPES.get(recipe.kind)().estimates(recipe.on_device(options.device), chosen)
-    printing.document(printing.estimates_table(estimates))
-
-
-def run_and_report(recipe: TomlRecipe, chosen: RunOptions, job: RecipeJob | None = None) -> None:
-    """Run a recipe, show and write its report, and print the files written; the page's path comes last."""
-    from didact.experiments.engine.kinds import ReportOptions
-    from didact.experiments.engine.run import run_recipe
-    from didact.progress import listening
-    from didact.render.progress import ProgressBar
-
-    with listening(ProgressBar()):
-        result = run_recipe(recipe, chosen, job)
-    if not result.complete:
-        printing.message(f"didact: the time limit is reached; the same command resumes in {chosen.out}")
-    if (chosen.out / "records.parquet").is_file():
-        show_report(chosen.out, ReportOptions())
-
-
-def show_report(folder: Path, report: ReportOptions) -> None:
-    """Write the report of a run, then print its tables and the files written: a closed pipe keeps no file back."""
-    from didact.experiments.engine.kinds import kind_of
-
-    with printing.console() as console:
-        written = kind_of(folder).report(folder, report, console)
-    for path in written:
-        printing.line(path)
-
-
 def read_input(options: argparse.Namespace) -> list[Example]:
     """The examples a command line names."""
     question, images = kinds.read_question(options), kinds.read_images(options)
@@ -278,6 +212,25 @@ def parse_owned(pairs: Sequence[str], like: str) -> dict[str, dict[str, object]]
     return by_owner
 
 
+def settings_by_owner(pairs: Sequence[str]) -> dict[str, dict[str, object]]:
+    """``ig.steps=20`` -> {"integrated_gradients": {"steps": 20}}: settings by the registered method or metric."""
+    from didact.attribution.base import ATTRIBUTIONS
+    from didact.metrics.base import METRICS
+
+    settings: dict[str, dict[str, object]] = {}
+    for owner, given in parse_owned(pairs, "lime.samples=200").items():
+        is_metric = owner in METRICS.names() or owner in METRICS.aliases()
+        settings.setdefault((METRICS if is_metric else ATTRIBUTIONS).resolve(owner), {}).update(given)
+    return settings
+
+
+def check_used(unused: Iterable[str]) -> None:
+    """Refuse settings of methods and metrics that were not chosen."""
+    names = sorted(unused)
+    if names:
+        raise ParameterError(f"--set names {', '.join(names)}, which --methods and --metrics do not list")
+
+
 def settle_output(options: argparse.Namespace) -> None:
     """Choose the format by the file's ending where none is given, and refuse a file that could not be written."""
     by_ending = {f".{ending}": form for form, ending in ENDINGS.items()} | {".htm": "html"}
@@ -305,16 +258,36 @@ def kept(explanations: Explanations) -> Explanations:
     return explanations
 
 
-def write(explanations: Sequence[Explanation], options: argparse.Namespace) -> None:
-    """Show or save explanations as the command line asks."""
+def write(explanations: Sequence[Explanation], options: argparse.Namespace, tables: Sequence[MetricTable] = ()) -> None:
+    """Show or save explanations, and metrics of them where there are any, in the format that was chosen."""
     from didact.render.formats import encoded, render
 
-    if options.out is not None:
-        save(encoded(explanations, ENDINGS[options.format]), options.out)
+    if tables and options.format != "terminal":
+        _write_document(_with_metrics(explanations, tables, options.format), options.out)
+    elif options.out is not None:
+        listed = "".join(f"\n{table}\n" for table in tables).encode("utf-8", "backslashreplace")
+        save(encoded(explanations, ENDINGS[options.format]) + listed, options.out)
     elif options.format == "terminal":
         printing.show_explanations(explanations)
+        printing.show_metrics(tables)
     else:
         printing.document(render(explanations, ENDINGS[options.format]))
+
+
+def _with_metrics(explanations: Sequence[Explanation], tables: Sequence[MetricTable], form: str) -> str:
+    """A page, or a JSON document, with a table of metrics per text."""
+    from didact.render import html, jsonio
+
+    if form == "html":
+        return html.page(explanations, below="".join(table.html() for table in tables))
+    return jsonio.dump(explanations, indent=2, metrics=[table.to_dict() for table in tables])
+
+
+def _write_document(text: str, out: Path | None) -> None:
+    if out is None:
+        printing.document(text)
+    else:
+        save(text.encode("utf-8", "backslashreplace"), out)
 
 
 def write_estimates(estimates: Sequence[Estimate], options: argparse.Namespace) -> None:
@@ -322,11 +295,7 @@ def write_estimates(estimates: Sequence[Estimate], options: argparse.Namespace) 
     if options.format not in ("terminal", "json"):
         raise ParameterError(f"--dry-run is written as terminal or json, not {options.format}")
     as_json = json.dumps([estimate.to_dict() for estimate in estimates], indent=2)
-    text = as_json if options.format == "json" else printing.estimates_table(estimates)
-    if options.out is None:
-        printing.document(text)
-    else:
-        save(text.encode("utf-8", "backslashreplace"), options.out)
+    _write_document(as_json if options.format == "json" else printing.estimates_table(estimates), options.out)
 
 
 def _read(given: str, fields: columns.Columns) -> list[Example]:

@@ -17,6 +17,7 @@ from didact.render.pieces import printable
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+    from didact.render.metric_table import MetricTable
     from didact.types import Estimate, Explanation
 
 LONGEST = 2_000
@@ -70,6 +71,15 @@ def show_explanations(explanations: Sequence[Explanation]) -> None:
         show(terminal(explanations))
     else:
         document(terminal_text(explanations, colour=False))
+
+
+def show_metrics(tables: Sequence[MetricTable]) -> None:
+    """Tables of methods x metrics on standard output, as wide as it is."""
+    with console() as printer:
+        for table in tables:
+            for part in table.terminal(printer.width):
+                printer.print(part, "")
+            printer.print(table.note)
 
 
 @contextlib.contextmanager

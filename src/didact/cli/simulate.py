@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from didact.cli import columns, models
+from didact.cli import columns, models, running
 from didact.cli import options as shared
 from didact.errors import ParameterError
 
@@ -92,7 +92,7 @@ def _add_teaching(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Make the recipe, run it and report."""
-    shared.carry_out(_recipe(options), options)
+    running.carry_out(_recipe(options), options)
 
 
 def _recipe(options: argparse.Namespace) -> SimulabilityRecipe:

@@ -35,7 +35,7 @@ RESUME = "A run that was killed goes on where it stopped when the same command i
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """A sub-command per registered preset."""
-    from didact.trained.presets.base import PRESETS, settings_of
+    from didact.trained.presets.base import PRESETS, Estimating, settings_of
 
     presets = parser.add_subparsers(
         title="presets", metavar="PRESET", dest="preset", required=True, parser_class=shared.CommandParser
@@ -50,6 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         _add_preset(command, card, settings_of(PRESETS.get(card.name)))
+        if issubclass(PRESETS.get(card.name), Estimating) and not card.tunable:  # --dry-run is among those of a metric
+            shared.add_dry_run(command)
 
 
 def _add_preset(parser: argparse.ArgumentParser, card: PresetCard, settings: Sequence[PresetSetting]) -> None:
@@ -244,10 +246,12 @@ def _estimated(
     """What search and training would take."""
     from didact.experiments.masking.cost import TrainingTexts
     from didact.experiments.masking.tuning import TuningConfig, split_as_trained
-    from didact.trained.presets.base import PRESETS
+    from didact.trained.presets.base import PRESETS, Estimating, TrainingInput
 
-    split = split_as_trained(options.preset, settings, examples)
     preset = PRESETS.get(options.preset).configured(**settings)
+    if isinstance(preset, Estimating):
+        return printing.estimates_table(preset.estimate(TrainingInput(model=model, examples=examples)))
+    split = split_as_trained(options.preset, settings, examples)
     texts = TrainingTexts.of(model, split.train, split.validation, getattr(preset, "level", None))
     epochs = getattr(preset, "epochs", 1)
     rows = [texts.training(epochs, judge)]

@@ -87,6 +87,13 @@ def load_data(  # noqa: PLR0913 - the one door, and every option has a default
     return Dataset(opened.name, name, _chosen_of(drafts, limit, seed), labels or _named(drafts))
 
 
+def holds_many(given: object) -> bool:
+    """Whether it is data rather than one example: a table, a column, an array, a data set; strings and lists aside."""
+    if isinstance(given, Mapping) and given and all(is_frame(table) for table in given.values()):
+        return True
+    return isinstance(given, Dataset) or is_in_memory(given) or hub.is_table(given) or hub.is_tables(given)
+
+
 def load_apart(source: object) -> list[Example | Unreadable]:
     """The rows of a source in order, each as an example, or with the reason why it is none."""
     opened = _open(source)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from didact.counterfactuals.flip import Flip
 from didact.decisions.trust import Trust
+from didact.provenance import display_name
 from didact.render import answers, facts
 from didact.render.html import coloured
 from didact.render.markup import html_text, minus_signs
@@ -71,7 +72,7 @@ def _changes(flip: Flip) -> str:
 
 
 def _lead(explanation: Explanation) -> str:
-    model = html_text(explanation.model.get("name", "the model"))
+    model = html_text(display_name(explanation.model.get("name", "the model")))
     return f'<p class="lead">{model} predicts <b>{html_text(answers.predicted(explanation))}</b></p>'
 
 
@@ -170,7 +171,8 @@ _RULES = """
 @media (max-width: 34rem){.record .sides{grid-template-columns:1fr}}
 @page{size:A4;margin:14mm}
 @media print{
- .didact{font-size:10.5pt;print-color-adjust:exact;-webkit-print-color-adjust:exact}
+ html{font-size:12px}
+ .didact{font-size:12px;line-height:1.4;print-color-adjust:exact;-webkit-print-color-adjust:exact}
  .didact main.record{max-width:none;padding:0}
  .record section{margin:.7rem 0 0}
 }

@@ -38,6 +38,7 @@ TASKS = {
 }
 """What loads the network of an adapter, by the adapter's task."""
 _PREFIX = "base_model.model."
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 _CHANGES = re.compile(r"\.(lora|ia3|hada|lokr|oft|boft|vera|vblora|randlora|fourierft)_|\bprompt")
 """Names of weights that change a module, rather than being one."""
 
@@ -96,8 +97,13 @@ def _base(folder: Path, entries: Mapping[str, Any]) -> str:
             f"{ADAPTER} in {folder} names no base_model_name_or_path; load that network yourself and give "
             "(PeftModel, tokenizer)"
         )
-    beside = folder / str(base)
-    return str(beside) if local_folder(str(base)) is None and local_folder(str(beside)) is not None else str(base)
+    places = [place for place in (str(base), str(folder / str(base))) if local_folder(place) is not None]
+    if not places and not _HUB_ID.fullmatch(str(base)):
+        raise ModelError(
+            f"the adapter in {folder} changes the network {base!r}, and there is no such directory; put that network "
+            f"there, correct {ADAPTER}, or give (PeftModel, tokenizer)"
+        )
+    return places[0] if places else str(base)
 
 
 def _auto_class(entries: Mapping[str, Any]) -> str:

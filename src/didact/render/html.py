@@ -39,13 +39,20 @@ def fragment(explanations: Sequence[Explanation], *, foreign: bool = True) -> st
     return f'<div class="didact"><style>{styles}</style>{"".join(sections)}</div>'
 
 
-def page(explanations: Sequence[Explanation], *, title: str = "Explanations", sentences: Sequence[str] = ()) -> str:
+def page(
+    explanations: Sequence[Explanation],
+    *,
+    title: str = "Explanations",
+    sentences: Sequence[str] = (),
+    below: str = "",
+) -> str:
     """A whole page: no network, no fonts or scripts from elsewhere, readable without JavaScript.
 
     Args:
         explanations: at least one.
         title: its heading.
         sentences: they stand before everything else: what is to be concluded from the explanations.
+        below: HTML to put below the examples.
 
     Raises:
         InputError: there is no explanation.
@@ -65,6 +72,7 @@ def page(explanations: Sequence[Explanation], *, title: str = "Explanations", se
             _index(groups) if total > 1 else "",
             _TOOL.strip(),
             *sections,
+            below,
             "</main>",
             f'<script type="application/json" id="{DATA_ID}">{_data(explanations)}</script>',
             f"<script>{_SCRIPT.strip()}</script>\n</body>\n</html>\n",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -54,7 +55,7 @@ class PlantedRaters:
             arm: of the rater.
             labels: classes to choose from.
         """
-        rng = self._chance("page", number, page.id)
+        rng = _chance(self.seed, "page", number, page.id)
         letters = "ABCDEFGH"[: len(page.order)]
         if page.kind == "rank":
             if page.phase != "main" and page.phase != "repeat" and rng.random() < self.careful:
@@ -85,8 +86,8 @@ class PlantedRaters:
         return ranks
 
     def _value(self, name: str, item: str, number: int) -> float:
-        by_rater = self.between_raters * self._chance("rater", number, name).normal()
-        by_item = self.between_items * self._chance("item", item, name).normal()
+        by_rater = self.between_raters * _deviation(self.seed, "rater", number, name)
+        by_item = self.between_items * _deviation(self.seed, "item", item, name)
         return float(self.worths.get(name, 0.0) + by_rater + by_item)
 
     def _predicted(
@@ -96,14 +97,10 @@ class PlantedRaters:
             chance = self.careful
         else:
             learned = self.gains.get(arm, 0.0) if page.phase == "post" else 0.0
-            ability = 0.05 * self._chance("ability", number).normal() + 0.05 * self._chance("hard", page.item).normal()
+            ability = 0.05 * (_deviation(self.seed, "ability", number) + _deviation(self.seed, "hard", page.item))
             chance = float(np.clip(self.accuracy + learned + ability, 0.02, 0.98))
         wrong = [label for label in labels if label != page.expected[0]]
         return page.expected[0] if rng.random() < chance or not wrong else str(rng.choice(wrong))
-
-    def _chance(self, *names: object) -> np.random.Generator:
-        digest = hashlib.sha256(repr((self.seed, *names)).encode()).digest()
-        return np.random.default_rng(int.from_bytes(digest[:8], "big"))
 
 
 def go_through(study: Study, code: str, raters: PlantedRaters, number: int) -> Iterator[tuple[str, Response]]:
@@ -144,3 +141,14 @@ def made_up_explanations(explainers: Sequence[str], count: int, seed: int = 0) -
             scores = tuple(rng.normal(size=len(spans)).tolist())
             made[name].append(Explanation(name, units, scores, target, prediction))
     return made
+
+
+def _chance(*names: object) -> np.random.Generator:
+    """The same numbers for the same names, in every process."""
+    digest = hashlib.sha256(repr(names).encode()).digest()
+    return np.random.default_rng(int.from_bytes(digest[:8], "big"))
+
+
+@lru_cache(maxsize=65_536)
+def _deviation(*names: object) -> float:
+    return float(_chance(*names).normal())

@@ -35,7 +35,7 @@ class WordTable:
     """Mean importance of words over a dataset.
 
     Attributes:
-        rows: one per word and explained class, the strongest first in each class.
+        rows: one per word and explained class; in each class the strongest first, words without an interval last.
         texts: how many texts were explained.
         method: the method whose scores are averaged.
         scale: of the explained number.
@@ -126,7 +126,7 @@ def word_table(explanations: Sequence[Explanation], *, least: int = LEAST, examp
             strict=True,
         )
     ]
-    order = sorted(rows, key=lambda row: (row.label, -abs(row.mean), row.word))
+    order = sorted(rows, key=lambda row: (row.label, math.isnan(row.low), -abs(row.mean), row.word))
     first = explanations[0]
     texts = len({each.example.fingerprint for each in explanations})
     known = texts, first.method, first.target.scale, dict(first.model)

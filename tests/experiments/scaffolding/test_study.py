@@ -240,7 +240,7 @@ def test_recipes_that_share_an_explainer_train_it_alike(monkeypatch: pytest.Monk
     assert len({repr(one.trained[0]) for one in alike}) == 1
     for own in ("train", "validation", "model"):
         assert len({repr(getattr(one, own)) for one in alike}) == 1
-    for own in ("students", "data", "test", "curve", "seed"):  # so that students are trained once for three tables
+    for own in ("students", "data", "test", "curve", "seed"):  # so that a student has the same curve in all of them
         assert len({repr(getattr(one, own)) for one in alike[:3]}) == 1
 
 

@@ -79,6 +79,16 @@ def test_a_race_trains_fewer_students_than_all_rounds_for_all() -> None:
     assert "layer 0, head 0" not in tried  # the heads of the worst layer are not tried one by one
 
 
+@pytest.mark.parametrize("kind", ["racing", "halving", "evolution"])
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_no_more_students_are_trained_than_it_says(kind: str, rounds: int) -> None:
+    config = HeadSearchConfig.configured(kind=kind, rounds=rounds, level=0.999)
+    result = search_heads(LAYERS, HEADS, School(noise=10.0), config)  # nobody can be left behind for sure
+    most = config.most_students(len(LAYERS), HEADS)
+    assert result.students <= most
+    assert kind == "racing" or result.students >= 0.8 * most
+
+
 def test_the_temperature_of_the_best_heads_is_searched_too() -> None:
     school = School()
     plain = school.curves

@@ -21,22 +21,6 @@ from didact.registry import Registry
 CONTROLS = ("random", "trivial")
 """Explainers that no table is without."""
 
-CHOSEN = (
-    "comprehensiveness",
-    "sufficiency",
-    "deletion_area",
-    "insertion_area",
-    "rationale_auc",
-    "rationale_average_precision",
-    "rationale_f1",
-    "neighbour_iou",
-    "seed_stability",
-    "top_k_agreement",
-    "forwards",
-    "seconds",
-)
-"""The metrics of a recipe that names none, as far as the data allow them."""
-
 
 @dataclass(frozen=True, eq=False)
 class GradingExperiment:
@@ -124,8 +108,8 @@ def _metrics(
     entries = recipe.metrics
     if isinstance(entries, str):
         missing = _missing(recipe, model, data, explainers)
-        names = [card.name for card in METRICS.cards() if card.name != "break_even" and not card.needs & missing]
-        entries = tuple(Entry(name, name) for name in names if entries == ALL or name in CHOSEN)
+        cards = [card for card in METRICS.cards() if card.name != "break_even" and not card.needs & missing]
+        entries = tuple(Entry(card.name, card.name) for card in cards if entries == ALL or card.default)
     metrics: dict[str, Metric] = {}
     for one in _registered(entries, METRICS):
         card = METRICS.card(one.name)

@@ -72,7 +72,7 @@ class TeachingTraining(DirectTraining):
 def learn_to_teach(given: TrainingInput, recipe: TeachingTraining) -> LearnedExplainer:
     """Search and train an explainer, and compare what fresh students learn from it with the mean of all heads."""
     split = start(given, recipe)
-    return _Run(given, _placed(recipe, given), split).learn()
+    return _Run(given, placed(recipe, given), split).learn()
 
 
 class _Run:
@@ -164,7 +164,7 @@ class _Run:
         return of
 
 
-def _placed(recipe: TeachingTraining, given: TrainingInput) -> TeachingTraining:
+def placed(recipe: TeachingTraining, given: TrainingInput) -> TeachingTraining:
     """The recipe with the level of its units, and a place where students' answers are stored."""
     levels = given.model.levels
     level = recipe.level or ("token" if "token" in levels else levels[0])

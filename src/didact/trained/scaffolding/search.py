@@ -107,6 +107,27 @@ class HeadSearchConfig:
                 raise ParameterError(unknown("setting of search", name, names))
         return cls(**settings)  # type: ignore[arg-type] # checked when it is made
 
+    def most_students(self, layers: int, heads: int) -> int:
+        """How many students are trained at most, where so many layers have so many heads each; a race takes fewer."""
+        coarse, each = self._most_selected(1 + (layers if layers > 1 else 0))
+        fine, _ = self._most_selected(min(self.layers, layers) * heads)
+        mixed = len(self.sets) + 1 + len(self.temperatures) + (self.mixes * self.rounds if self._evolves else 0)
+        all_heads = each - self.students  # they go on with the last candidate, whatever they gain
+        return coarse + all_heads + fine + mixed * self.students + (1 + self.finalists) * self.final_students
+
+    def _most_selected(self, candidates: int) -> tuple[int, int]:
+        """Students of a stage in which candidates are left behind or not, and those of the last candidate."""
+        most, left, each = candidates * self.students, candidates, self.students
+        for _ in range(0 if self._evolves else self.rounds - 1):
+            halves = self.kind == "halving"
+            left, more = (-(-left // 2), each) if halves else (left, self.students)
+            most, each = most + left * more, each + more
+        return most, each
+
+    @property
+    def _evolves(self) -> bool:
+        return self.kind == "evolution"
+
 
 @dataclass(frozen=True, eq=False)
 class HeadCandidate:
