@@ -29,6 +29,7 @@ from didact.experiments.report.table import as_markdown
 from didact.experiments.scaffolding import report as scaffolding_report
 from didact.experiments.scaffolding.findings import ScaffoldingFindings
 from didact.render.markup import markdown_table, markdown_text
+from didact.stats.bootstrap import interval
 from didact.types import Floats
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -385,9 +386,38 @@ def _step_costs(rows: Sequence[Mapping[str, Any]]) -> str:
     return markdown_table(["products", *kinds], cells, "lr")
 
 
+# Flips
+
+
+def _flips(name: str) -> str:
+    """Searches for the smallest flip side by side, from the record of one model."""
+    record = json.loads((RESULTS / "flips" / f"{name}.json").read_text(encoding="utf-8"))
+    rows = record["rows"]
+    sizes = {key: _sizes(rows, key) for key in ("didact", "greedy", "random")}
+    lines = []
+    for key, own in sizes.items():
+        share = interval(np.isfinite(own).astype(float))
+        passes = np.median([row[key]["evaluations"] for row in rows])
+        both = np.isfinite(own) & np.isfinite(sizes["didact"])
+        more = interval(own[both] - sizes["didact"][both])
+        beside = "–" if key == "didact" else f"{more.mean:+.2f} [{more.low:+.2f}, {more.high:+.2f}], n {more.n}"
+        flipped = f"{share.mean:.0%} [{share.low:.0%}, {share.high:.0%}]"
+        smaller = "–" if key == "didact" else f"{int((own < sizes['didact']).sum())}"
+        lines.append([f"`{key}`", flipped, f"{np.median(own):g}", beside, smaller, f"{passes:g}"])
+    heads = ("search", "flipped", "median words deleted", "more words", "texts with a smaller flip", "median passes")
+    about = f"{len(rows)} texts, {record['data']}; {record['model']}; at most {record['budget']} passes per text"
+    return f"{about}. Made by `{record['command']}`.\n\n{markdown_table(heads, lines, 'lrrrrr')}"
+
+
+def _sizes(rows: Sequence[Mapping[str, Any]], key: str) -> Floats:
+    """Words deleted by a search; infinite where nothing flipped."""
+    return np.array([np.inf if row[key]["size"] is None else float(row[key]["size"]) for row in rows])
+
+
 TABLES: Mapping[str, Callable[[str], str]] = {
     "aml": _aml,
     "smat": _smat,
+    "flips": _flips,
     "lime": _lime,
     "references": _references,
     "gpu": _gpu,
