@@ -36,7 +36,7 @@ from didact.render.views import save as save
 from didact.render.views import show as show
 from didact.render.views import to_dataframe as to_dataframe
 from didact.settings import checked, shown
-from didact.types import Estimate, Example, Explanation, Level, Prediction, Units, overlaps
+from didact.types import Estimate, Example, Explanation, Level, Prediction
 
 
 @overload
@@ -303,26 +303,8 @@ def _adopted(
     if model is None:
         return imported.explanation(attribution_imports.resolve(label, prediction, imported.scale), prediction)
     scale = imported.scale if imported.scale in model.scales else None
-    placed = dataclasses.replace(imported, units=_placed(imported.units, model))
+    placed = dataclasses.replace(imported, units=attribution_imports.placed(imported.units, model))
     return placed.explanation(resolve_target(model, label, prediction, scale), prediction)
-
-
-def _placed(units: Units, model: Model) -> Units:
-    """The same units with the token positions they cover in this model; a black box shows none."""
-    try:
-        (tokens,) = model.units([units.example], "token")
-    except ParameterError:
-        return units
-    positions = tuple(
-        tuple(
-            position
-            for token, places in zip(tokens.regions, tokens.positions, strict=True)
-            if overlaps(token, unit)
-            for position in places
-        )
-        for unit in units.regions
-    )
-    return dataclasses.replace(units, positions=positions, truncated=tokens.truncated, unknown=tokens.unknown)
 
 
 @functools.cache

@@ -53,7 +53,7 @@ def train(  # noqa: PLR0913 - one call, and every argument but the first two has
         trials: search the weights of the loss by the metric, in so many trials (30 as published; needs the extra
             ``search``); 0 leaves them as they are set.
         out: where the explainer is saved. Labels, checkpoints and trials are stored there too: after a kill the same
-            call goes on where it stopped.
+            call resumes where it stopped.
         progress: show a bar on work over two seconds, and at the end how good the result is.
         **settings: of the preset; see its class in ``didact.trained.presets``.
 
@@ -199,7 +199,7 @@ def simulate(  # noqa: PLR0913 - one call, and every argument but the first has 
     done again.
 
     Args:
-        data: texts to teach: anything ``didact.data.load.load_data`` takes.
+        data: training texts of the students: anything ``didact.data.load.load_data`` takes.
         model: the teacher: anything ``load_model`` takes.
         explainers: names, or explainers by label.
         students: names, or tables with "student", "label" and settings; see ``didact list students``. Two cheap kinds
@@ -210,7 +210,7 @@ def simulate(  # noqa: PLR0913 - one call, and every argument but the first has 
         subsets: students of a kind, each with texts of its own; of a round where ``precision`` is given.
         share: of the words that are marked in a hint.
         controls: whether to teach random, trivial, label-leak and shuffled hints too.
-        precision: go on with further students until the gains' 95 % intervals reach so far to each side.
+        precision: add students until the gains' 95 % intervals reach so far to each side.
         seed: of texts, students and controls.
         out: folder of the run.
         overwrite: replace the results of a call with other arguments in the same folder; otherwise it is refused.

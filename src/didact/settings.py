@@ -29,6 +29,8 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "span": ("window",),
     "percents": ("percentages",),
     "seed": ("random_state",),
+    "signal": ("loss",),
+    "signal_settings": ("loss_settings",),
 }
 """Setting -> names that other libraries have for it; each stands for the first setting here that its owner has."""
 

@@ -516,7 +516,7 @@ class Explanation:
     Attributes:
         method: registered name of the explainer ("human" for a rationale).
         units: what was scored.
-        scores: one finite number per unit; positive speaks for the target where the method is signed.
+        scores: one finite number per unit; positive supports the target where the method is signed.
         target: the explained number.
         prediction: the model's plain prediction.
         parameters: all settings of the method.

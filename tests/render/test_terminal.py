@@ -45,8 +45,8 @@ def test_signs_show_without_colour(make: Make) -> None:
     shown = terminal_text([make("good bad", scores=[0.5, -0.25])], colour=False)
     assert re.search(r"good +\+0\.500 +│█+\n", shown)
     assert re.search(r"bad +-0\.250 +█+│\n", shown)
-    assert "+  speaks for positive" in shown
-    assert "-  speaks against positive" in shown
+    assert "+  supports positive" in shown
+    assert "-  opposes positive" in shown
 
 
 def test_bars_are_in_proportion(make: Make) -> None:

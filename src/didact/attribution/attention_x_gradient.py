@@ -27,7 +27,7 @@ from didact.types import Card, Cost, Target, Units
 )
 @dataclass(frozen=True, kw_only=True)
 class AttentionXGradient(Attribution):
-    """First-order guess of what the target would lose if a token were not looked at; positive speaks for the target.
+    """First-order guess of what the target would lose if a token were not looked at; positive supports the target.
 
     ``attention`` shows where the model looks, whatever the target; here heads that do not matter to the target count
     little. Products keep their sign (some authors cut negative ones off) and layers are not chained.

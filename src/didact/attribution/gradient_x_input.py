@@ -27,7 +27,7 @@ from didact.types import Card, Cost, Target, Units
 )
 @dataclass(frozen=True, kw_only=True)
 class GradientXInput(Attribution):
-    """Positive scores speak for the target; a word's score is the sum over its tokens.
+    """Positive scores support the target; a word's score is the sum over its tokens.
 
     Cheap and often noisy: the network is far from linear between the input and the zero embedding.
     ``integrated_gradients`` follows the way instead of guessing it.

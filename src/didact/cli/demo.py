@@ -114,7 +114,7 @@ def _explain_kinds(options: argparse.Namespace) -> Path:
 
 
 def _print_kinds(made: dict[str, list[Explanation]]) -> None:
-    """How well each method puts the planted evidence of each kind first; wrong words speak against quality."""
+    """How well each method puts the planted evidence of each kind first; wrong words oppose quality."""
     from statistics import fmean
 
     from rich.table import Table

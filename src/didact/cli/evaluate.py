@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="corpus",
         metavar="DATA",
         help="a file, a folder with a file per split, a preset ('didact list data') or a Hub id "
-        "(default: made-up reviews whose evidence is known)",
+        "(default: synthetic reviews with known evidence)",
     )
     columns.add_columns(group)
     group.add_argument("--split", help="which split (default: test, validation or the only one)")

@@ -110,7 +110,7 @@ def add_on_error(parser: argparse.ArgumentParser) -> None:
         "--on-error",
         choices=("raise", "skip"),
         default="raise",
-        help="a text that cannot be explained: stop and name it (raise), or go on and report it at the end (skip)",
+        help="a text that cannot be explained: stop and name it (raise), or continue and report it at the end (skip)",
     )
 
 
@@ -145,7 +145,7 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
         "--seconds",
         type=float,
         metavar="S",
-        help="begin nothing new after so many seconds and report what there is; the same command goes on later",
+        help="begin nothing new after so many seconds and report what there is; the same command resumes later",
     )
     group.add_argument(
         "--overwrite",

@@ -26,7 +26,7 @@ EXAMPLES = """examples:
   didact reproduce smat --recipe recipes/smat/quick.toml --out runs/smat
 
 l2e: tables 1, 2, 3, 4, 5, 7, 8, 9 and figures 3 to 6. simulability: tables 1 and 3 to 11. aml: tables 1 to 5. smat:
-tables 1, 2, 3, 5, 6, 7 and figure 5. All of them unless one is chosen. A recipe that was stopped goes on where it was
+tables 1, 2, 3, 5, 6, 7 and figure 5. All of them unless one is chosen. A recipe that was stopped resumes where it was
 when the same command is given again.
 """
 

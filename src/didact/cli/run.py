@@ -9,7 +9,7 @@ from didact.cli import options as shared
 from didact.cli import running
 
 NAME = "run"
-HELP = "Carry out an experiment as a recipe file says; go on where an earlier run of it stopped."
+HELP = "Carry out an experiment as a recipe file says; resume where an earlier run of it stopped."
 EXAMPLES = """examples:
   didact run recipes/grading/sst2.toml
   didact run recipes/simulability/quick.toml

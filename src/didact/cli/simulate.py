@@ -26,7 +26,7 @@ EXAMPLES = """examples:
   didact simulate --explainers integrated_gradients --bits 1,2,4 --students ridge
 
 Students are trained without hints, with explanations as hints, or with controls that explain nothing; they are tested
-without hints. Explanations and students are kept in OUT/parts: a run that was stopped goes on when the same command
+without hints. Explanations and students are kept in OUT/parts: a run that was stopped resumes when the same command
 is given again, and another explainer costs only what is new. See 'didact list students' and 'didact list channels'.
 """
 
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--data",
         default="corpus",
         metavar="DATA",
-        help="training texts: a file, a folder, a preset ('didact list data') or a Hub id (default: made-up reviews)",
+        help="training texts: a file, a folder, a preset ('didact list data') or a Hub id (default: synthetic reviews)",
     )
     columns.add_columns(group)
     group.add_argument("--split", help="which split (default: the students' part of a preset that has one)")
@@ -77,7 +77,7 @@ def _add_teaching(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--bits", metavar="A,B", help="weights of all words, rounded to so many bits, instead")
     group.add_argument("--no-controls", action="store_true", help="do not teach what explains nothing")
     group.add_argument(
-        "--precision", type=float, metavar="X", help="go on until gains are known to ± X (0.01: a point)"
+        "--precision", type=float, metavar="X", help="add students until gains are known to ± X (0.01: a point)"
     )
     group.add_argument("--weight", action="append", default=[], metavar="CHANNEL=X", help="of a channel (default: 1)")
     group.add_argument(

@@ -30,7 +30,7 @@ EXAMPLES = """examples:
   didact train aml --metric comprehensiveness --trials 30 --out runs/aml
   didact train smat --student model=./my-encoder --out runs/smat
 """
-RESUME = "A run that was killed goes on where it stopped when the same command is given again."
+RESUME = "A run that was killed resumes where it stopped when the same command is given again."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +62,7 @@ def _add_preset(parser: argparse.ArgumentParser, card: PresetCard, settings: Seq
         "--data",
         metavar="DATA",
         help="a file, a folder with a file per split, a preset ('didact list data') or a Hub id "
-        "(default: made-up reviews whose evidence is known)",
+        "(default: synthetic reviews with known evidence)",
     )
     columns.add_columns(group)
     group.add_argument("--split", help="which split (default: train, or the only one)")

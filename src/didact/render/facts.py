@@ -203,7 +203,7 @@ def meaning(explanation: Explanation, *, several: bool = False) -> tuple[str, ..
         return (f"importance for {label}, no sign",)
     if explanation.prediction.is_regression:
         return f"raises {label}", f"lowers {label}"
-    return f"speaks for {label}", f"speaks against {label}"
+    return f"supports {label}", f"opposes {label}"
 
 
 def meanings(group: Group) -> list[tuple[bool, tuple[str, ...]]]:

@@ -151,7 +151,7 @@ def _example(group: facts.Group, number: int, total: int, *, anchor: bool = Fals
         f'<section class="example"{place} aria-label="Example {number}">'
         f'<h2 class="prediction"><b>{html_text(answers.predicted(group.first))}</b> '
         f'<span class="certainty">{minus_signs(facts.certainty(group.first))}</span>{count}</h2>'
-        f"{_facts(group)}{_warnings(group.warnings)}{_tabs(group)}"
+        f"{_answer(group)}{_warnings(group.warnings)}{_tabs(group)}{_facts(group)}"
         "</section>\n"
     )
 
@@ -196,21 +196,32 @@ def _originals(example: Example) -> str:
     return "".join(f"<tr>{head}<td>{photo(image, 'the image as it is')}</td></tr>" for image in images)
 
 
-def _facts(group: facts.Group) -> str:
+def _answer(group: facts.Group) -> str:
+    """What belongs to the prediction: the other classes and the gold label."""
     entries: list[tuple[str, str]] = []
     others = facts.other_classes(group.first.prediction)
     if others:
         entries.append(("Other classes", others))
-    if group.target is not None:
-        entries.append(("Target", facts.target(group.first)))
     if group.example.label is not None:
         entries.append(("Gold label", answers.gold(group.example)))
+    return _listed(entries)
+
+
+def _facts(group: facts.Group) -> str:
+    """How the explanations were made."""
+    entries: list[tuple[str, str]] = []
+    if group.target is not None:
+        entries.append(("Target", facts.target(group.first)))
     if group.first.model:
         entries.append(("Model", "  ".join(facts.origin(group.first))))
     if group.example.id is not None:
         entries.append(("Id", group.example.id))
+    return _listed(entries)
+
+
+def _listed(entries: Sequence[tuple[str, str]]) -> str:
     items = (f"<div><dt>{term}</dt><dd>{minus_signs(html_text(fact))}</dd></div>" for term, fact in entries)
-    return f'<dl class="facts">{"".join(items)}</dl>'
+    return f'<dl class="facts">{"".join(items)}</dl>' if entries else ""
 
 
 def _row(group: facts.Group, explanation: Explanation) -> str:

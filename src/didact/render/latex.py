@@ -167,7 +167,7 @@ def _piece(piece: Piece, signed: bool) -> str:
 
 
 def _box(word: str, strength: float, signed: bool) -> str:
-    """A coloured word, underlined if it speaks against; a line may break before a letter, never before a full stop."""
+    """A coloured word, underlined if it opposes; a line may break before a letter, never before a full stop."""
     colours = tint(strength, signed=signed, palette=LIGHT)
     inner = f"\\underline{{{escape(word)}}}" if signed and strength < 0 else escape(word)
     text = f"\\textcolor[HTML]{{{_code(colours.foreground)}}}{{\\strut {inner}}}"

@@ -110,24 +110,26 @@ def _blocks(explanations: Sequence[Explanation], palette: Palette) -> Renderable
 
 
 def _single(group: facts.Group, palette: Palette) -> RenderableType:
+    """The answer first: prediction, text and strongest words; how they were made comes below."""
     explanation = group.first
-    head = _facts()
-    _prediction(head, group)
-    head.add_row("target", _plain(facts.target(explanation)))
-    head.add_row("method", _method(explanation))
-    head.add_row("cost", facts.cost(explanation))
-    if facts.details(explanation):
-        head.add_row("details", _plain("  ".join(facts.details(explanation))))
     body = Group(_source(explanation, palette), Text(), _bars(explanation, palette), Text(), _legend(group, palette))
-    return _spaced(head, *_warnings(facts.warnings(explanation)), Text(), body)
+    below = _facts()
+    below.add_row("target", _plain(facts.target(explanation)))
+    below.add_row("method", _method(explanation))
+    if facts.details(explanation):
+        below.add_row("details", _plain("  ".join(facts.details(explanation))))
+    below.add_row("cost", facts.cost(explanation))
+    _model(below, group)
+    return _spaced(_prediction(group), *_warnings(facts.warnings(explanation)), Text(), body, Text(), below)
 
 
 def _comparison(group: facts.Group, palette: Palette) -> RenderableType:
-    head = _facts()
-    _prediction(head, group)
+    below = _facts()
     if group.target is not None:
-        head.add_row("target", _plain(facts.target(group.first)))
-    return _spaced(head, *_warnings(group.warnings), Text(), _Rows(group, palette), _legend(group, palette))
+        below.add_row("target", _plain(facts.target(group.first)))
+    _model(below, group)
+    parts = (Text(), _Rows(group, palette), _legend(group, palette), Text(), below)
+    return _spaced(_prediction(group), *_warnings(group.warnings), *parts)
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,8 @@ def _facts() -> Table:
     return table
 
 
-def _prediction(head: Table, group: facts.Group) -> None:
+def _prediction(group: facts.Group) -> Table:
+    head = _facts()
     line = Text(printable(answers.predicted(group.first)), "bold").append(
         f"  {facts.certainty(group.first)}", "not bold"
     )
@@ -191,8 +194,12 @@ def _prediction(head: Table, group: facts.Group) -> None:
         head.add_row("others", _plain(others))
     if group.example.label is not None:
         head.add_row("gold label", _plain(answers.gold(group.example)))
+    return head
+
+
+def _model(below: Table, group: facts.Group) -> None:
     if group.first.model:
-        head.add_row("model", _plain("  ".join(facts.origin(group.first))))
+        below.add_row("model", _plain("  ".join(facts.origin(group.first))))
 
 
 def _method(explanation: Explanation) -> Text:

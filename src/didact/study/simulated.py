@@ -123,7 +123,7 @@ def go_through(study: Study, code: str, raters: PlantedRaters, number: int) -> I
 
 
 def made_up_explanations(explainers: Sequence[str], count: int, seed: int = 0) -> dict[str, list[Explanation]]:
-    """Explanations with random scores of made-up reviews, half of them predicted to be positive."""
+    """Explanations with random scores of synthetic reviews, half of them predicted to be positive."""
     rng = np.random.default_rng(seed)
     examples = generate(count, seed=seed)
     made: dict[str, list[Explanation]] = {name: [] for name in explainers}

@@ -24,7 +24,7 @@ class FallbackExplainer(WrappedExplainer):
 
     Args:
         learned: an explainer with an estimate of its disagreement.
-        slow: explains the doubtful texts; mostly the reference.
+        slow: explains the uncertain texts; mostly the reference.
         above: expected disagreement above which a text is explained again; the threshold of the estimate when not
             given.
         check: evaluate the model a few times on each text (``checking.CHECKS``) to see whether the scores predict it.
@@ -35,7 +35,7 @@ class FallbackExplainer(WrappedExplainer):
         family="learned",
         summary="A learned explainer, and a slow one for texts on which much disagreement is expected.",
         reference="didact",
-        cost="that of the learned explainer; for doubtful texts that of the slow one as well",
+        cost="that of the learned explainer; for uncertain texts that of the slow one as well",
     )
 
     def __init__(
@@ -63,7 +63,7 @@ class FallbackExplainer(WrappedExplainer):
         return {**super().parameters, "above": self.above, "check": self.check, "slow": self.slow.card.name, **own}
 
     def cost(self, units: Units) -> Cost:
-        """That of a doubtful text, which is the most."""
+        """That of an uncertain text, which is the most."""
         checks = Cost(forwards=CHECKS) if self.check else Cost(forwards=0)
         return added(added(self.learned.cost(units), checks), self.slow.cost(units))
 

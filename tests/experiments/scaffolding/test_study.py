@@ -168,7 +168,7 @@ def test_nothing_agrees_best_with_people_without_a_significant_difference(findin
     high, low = rng.uniform(0.8, 0.9, 40), rng.uniform(0.5, 0.6, 40)
     for values, sentence in (
         ({"a": high, "b": low}, "movies, all: a agrees best with people"),
-        ({"a": high, "b": low, "c": high[::-1]}, "not distinguishable from c"),
+        ({"a": high, "b": low, "c": high[::-1]}, "not significantly different from c"),
     ):
         sides = {label: {"all": own.tolist()} for label, own in values.items()}
         made = dataclasses.replace(findings, rated={"movies": {"explainers": sides}})

@@ -81,7 +81,7 @@ def run_job(job: RecipeJob, source: JobSource | None = None) -> RunResult:
         first, why = next(iter(progress.failed.items()))
         raise DidactError(
             f"{len(progress.failed)} steps failed, the first of them {first}: {why}; all others are kept, see "
-            f"{progress.log}, and the same command goes on from there"
+            f"{progress.log}, and the same command resumes from there"
         )
     return RunResult(options.out, len(progress.left), complete)
 

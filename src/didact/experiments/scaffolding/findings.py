@@ -383,9 +383,11 @@ def used_heads(facts: Options) -> Sequence[tuple[int, int, float]]:
 
 
 def _leading(compared: Comparison, best: str) -> str:
-    """Who has the highest AUC, and from whom that cannot be told apart."""
+    """Who has the highest AUC, and which others do not differ significantly."""
     mean = compared.means[compared.names.index(best)]
     tied = [name for name in compared.names if name in compared.leaders and name != best]
     if not tied:
         return f"{best} agrees best with people, AUC {mean:.3f}"
-    return f"{best} has the highest agreement with people, AUC {mean:.3f}, not distinguishable from {listed(tied)}"
+    return (
+        f"{best} has the highest agreement with people, AUC {mean:.3f}, not significantly different from {listed(tied)}"
+    )

@@ -29,7 +29,7 @@ from didact.types import Explanation, Floats, Grade, MetricCard, Prediction
 class LogOddsDifference(Erasure):
     """Mean over k of LO(p(x)) - LO(p(x with its top k % of units masked)), where LO(p) = ln(p / (1 - p)).
 
-    High where the units that speak for the label carry it. The log-odds are computed from the outputs of all labels,
+    High where the units that support the label carry it. The log-odds are computed from the outputs of all labels,
     the label's own against the others together, so that a probability that rounds to 1 still has the log-odds it
     should; they are held to plus and minus ``limit``, for functions that return exactly 0 or 1. Where labels do not
     exclude each other, the log-odds of a label are its logit. Texts of which all units are selected count like others.

@@ -72,7 +72,7 @@ class TrainingInput:
         reference: explainers to learn from.
         validation: texts that epochs are compared by, or the share of the examples that is taken for it.
         held_out: texts that the result is measured on, or the share of the examples.
-        folder: where labels and checkpoints are stored: a killed call goes on there when it is made again.
+        folder: where labels and checkpoints are stored: a killed call resumes there when it is made again.
         parts: where labels are stored, if trainings are to share them; inside ``folder`` when not given.
         data: what the texts are, for the explainer's card.
         judge: grades explanations of the validation texts; the epoch that it rates best is kept.

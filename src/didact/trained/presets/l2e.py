@@ -49,9 +49,9 @@ class L2E(ExplainerPreset):
     not have is refused.
 
     Args:
-        signal: what the network learns of the reference's scores: their classes and sizes ("combined"), "labelling",
-            "regression" or "ranking".
-        signal_settings: further settings of the signal.
+        signal: the loss, what the network learns of the reference's scores: their classes and sizes ("combined"),
+            "labelling", "regression" or "ranking".
+        signal_settings: further settings of the loss.
         shape: the network: "encoder", a copy of the explained model's own network; "scorer", a small transformer, which
             is faster and reads no more than a text; "probe", a small network on the explained model's hidden states;
             or "auto": an encoder where the explained model is a network that can be copied and no setting of a scorer
