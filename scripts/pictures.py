@@ -10,9 +10,11 @@ Usage:
 from __future__ import annotations
 
 import argparse
+import itertools
+import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,14 +85,9 @@ def main() -> None:
             (PICTURES / f"terminal-{width}.svg").write_text(terminal_svg(compared, width=width), encoding="utf-8")
     with sync_playwright() as engine:
         browser = engine.chromium.launch(executable_path=options.browser, args=["--no-sandbox"])
-        for make in (lambda: pages(compared), notebooks):
-            for view in make_wanted(make, wanted):
+        for view in itertools.chain(pages(compared), notebooks()):
+            if wanted(view.name):
                 draw(view, browser)
-
-
-def make_wanted(make: Callable[[], Iterator[View]], wanted: Callable[[str], bool]) -> Iterator[View]:
-    """The views of one maker that are wanted."""
-    return (view for view in make() if wanted(view.name))
 
 
 def pages(compared: list[Explanation]) -> Iterator[View]:
@@ -106,6 +103,7 @@ def notebooks() -> Iterator[View]:
     """The executed notebook as JupyterLab shows it, and as an editor does."""
     notebook = nbformat.read(DOCS / "notebooks" / "first_steps.ipynb", as_version=4)
     notebook.cells = notebook.cells[:2] + notebook.cells[6:10]
+    os.environ["PYTHONWARNINGS"] = "ignore:IProgress not found"  # executed without widgets
     NotebookClient(notebook, timeout=300).execute()
     for theme in ("light", "dark"):
         html, _ = HTMLExporter(template_name="lab", theme=theme).from_notebook_node(notebook)
