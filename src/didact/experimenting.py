@@ -106,11 +106,12 @@ def train(  # noqa: PLR0913 - one call, and every argument but the first two has
 def evaluate(  # noqa: PLR0913 - one call, and every argument but the first has a default
     data: object,
     model: object = DEFAULT,
-    methods: Sequence[str | Mapping[str, object]] | Mapping[str, Explainer] | None = None,
+    methods: Sequence[str | Mapping[str, object]] | Mapping[str, Explainer] | str = "default",
     metrics: Sequence[str | Mapping[str, object]] | str = "default",
     *,
     split: str | None = None,
     limit: int | None = None,
+    minutes: float | None = 5.0,
     seeds: Sequence[int] = (0,),
     out: str | Path = "runs/evaluation",
     overwrite: bool = False,
@@ -124,15 +125,17 @@ def evaluate(  # noqa: PLR0913 - one call, and every argument but the first has 
     Args:
         data: anything ``didact.data.load.load_data`` takes: a file, a preset, a Hub id, a list of texts.
         model: anything ``load_model`` takes.
-        methods: names, tables with "method", "label" and settings, or explainers by label; every method that model and
-            data allow when not given.
+        methods: names, tables with "method", "label" and settings, or explainers by label; "default" for a few of each
+            family, "all" for every method that model and data allow.
         metrics: names, tables with "metric", "label" and settings, "default" or "all".
         split: of the data.
         limit: at most so many examples.
+        minutes: time budget. The cost is estimated first, by evaluating a few texts, and printed; where all texts would
+            take longer, as many are evaluated as fit. None for no limit.
         seeds: seeded methods are run with each.
         out: folder of the run.
         overwrite: replace the results of a call with other arguments in the same folder; otherwise it is refused.
-        progress: show a bar on work over two seconds.
+        progress: print the estimated cost, and show a bar on work over two seconds.
 
     Example:
         >>> import didact
@@ -142,6 +145,7 @@ def evaluate(  # noqa: PLR0913 - one call, and every argument but the first has 
     from didact.data.load import load_data
     from didact.experiments.engine.run import run_job
     from didact.experiments.engine.steps import RunOptions
+    from didact.experiments.grading.budget import plan
     from didact.experiments.grading.evaluation import Evaluation
     from didact.experiments.grading.job import GradingJob
     from didact.experiments.grading.prepare import prepare
@@ -155,12 +159,15 @@ def evaluate(  # noqa: PLR0913 - one call, and every argument but the first has 
         "metrics": metrics,
     }
     made = methods if isinstance(methods, Mapping) else None
-    if methods is not None and made is None:
-        recipe["explainers"] = list(methods)
+    if made is None:
+        recipe["explainers"] = methods if isinstance(methods, str) else list(methods)
     recipe |= {"model": {"source": adapter.name}, "data": {"source": dataset.name, "split": dataset.split}}
     with _progress(progress):
         prepared = prepare(GradingRecipe.from_dict(recipe, "evaluate"), model=adapter, data=dataset, explainers=made)
-        job = GradingJob(prepared, RunOptions(Path(out), command="didact.evaluate", overwrite=overwrite))
+        planned = plan(prepared, minutes, Path(out), lambda texts: load_data(dataset, limit=texts))
+        if progress:
+            sys.stderr.write("\n".join([*planned.sentences, ""]))
+        job = GradingJob(planned.experiment, RunOptions(Path(out), command="didact.evaluate", overwrite=overwrite))
         evaluation = Evaluation(run_job(job).folder)
     evaluation.report()
     return evaluation

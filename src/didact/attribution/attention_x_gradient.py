@@ -21,6 +21,8 @@ from didact.types import Card, Cost, Target, Units
         reference="Serrano and Smith 2019; Barkan et al. 2021; Chefer, Gur and Wolf 2021 (without roll-out)",
         cost="2 forwards, 1 backward",
         needs=frozenset({ATTENTIVE, DIFFERENTIABLE}),
+        default=True,
+        aliases=("attention_times_gradient", "attn_x_grad"),
     )
 )
 @dataclass(frozen=True, kw_only=True)

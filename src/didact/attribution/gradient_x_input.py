@@ -22,6 +22,7 @@ from didact.types import Card, Cost, Target, Units
         reference="Shrikumar et al. 2017; Denil et al. 2014",
         cost="2 forwards, 1 backward",
         needs=frozenset({DIFFERENTIABLE}),
+        aliases=("gxi", "grad_x_input", "input_x_gradient", "gradient_times_input", "ixg"),
     )
 )
 @dataclass(frozen=True, kw_only=True)

@@ -19,8 +19,9 @@ EXAMPLES = """examples:
   didact explain "A warm, funny and wonderful film."
   didact explain "Not bad at all." --method kernel_shap --set evaluations=200 --target negative
   didact explain reviews.txt --method lime --out reviews.html
-  didact explain reviews.csv --column text=body --out reviews.json
+  didact explain reviews.csv --text-column body --label-column stars --out reviews.json
   didact explain "A man sleeps." --pair "Nobody is awake." --model ./nli-model --inputs pair
+  didact explain "The match was close." --model ./nli-model --inputs zero_shot --label-names sports,politics
   didact explain "Not bad at all." --model ./llm.gguf --prompt sentiment.toml --method occlusion
   didact explain --question "Who wrote it?" --passage "Ann wrote it in 1818." --model ./squad-model
   didact explain --image cat.jpg --model ./vit --method occlusion --out cat.png

@@ -8,7 +8,7 @@ from types import ModuleType
 
 from didact import disk
 from didact.cli import options as shared
-from didact.cli import printing
+from didact.cli import printing, running
 from didact.errors import ParameterError
 
 NAME = "reproduce"
@@ -91,7 +91,7 @@ def _measure(options: argparse.Namespace) -> None:
         raise ParameterError(f"{options.recipe} is a recipe of {kind.card.name}; {options.paper} takes {wanted}")
     folder = options.out
     options.out = folder / recipe.name
-    shared.carry_out(recipe, options)
+    running.carry_out(recipe, options)
     if options.dry_run:
         return
     for number in recipe.to_dict()["tables"]:

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from didact.cli import options as shared
+from didact.cli import running
 
 NAME = "run"
 HELP = "Carry out an experiment as a recipe file says; go on where an earlier run of it stopped."
@@ -44,4 +45,4 @@ def run(options: argparse.Namespace) -> None:
     from didact.experiments.engine.kinds import read_recipe
 
     _, recipe = read_recipe(options.recipe, shared.parse_settings(options.set))
-    shared.carry_out(recipe, options)
+    running.carry_out(recipe, options)

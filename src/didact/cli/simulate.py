@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from didact.cli import columns, models, running
 from didact.cli import options as shared
 from didact.errors import ParameterError
 
@@ -41,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DATA",
         help="training texts: a file, a folder, a preset ('didact list data') or a Hub id (default: made-up reviews)",
     )
+    columns.add_columns(group)
     group.add_argument("--split", help="which split (default: the students' part of a preset that has one)")
     group.add_argument(
         "--limit",
@@ -90,7 +92,7 @@ def _add_teaching(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Make the recipe, run it and report."""
-    shared.carry_out(_recipe(options), options)
+    running.carry_out(_recipe(options), options)
 
 
 def _recipe(options: argparse.Namespace) -> SimulabilityRecipe:
@@ -100,18 +102,10 @@ def _recipe(options: argparse.Namespace) -> SimulabilityRecipe:
     for channel, weight in shared.parse_settings(options.weight).items():
         settings.setdefault(channel, {})["weight"] = weight
     sizes = _numbers(options.sizes, "--sizes", int)
-    model = {
-        "source": options.model,
-        "inputs": options.inputs,
-        "prompt": None if options.prompt is None else str(options.prompt),
-        "device": options.device,
-        "max_length": options.max_length,
-        "max_truncated": 1.0 if options.truncate else 0.5,
-    }
     data, test = _sources(options, sizes)
     recipe = {
         "name": options.name,
-        "model": _given(model),
+        "model": models.table(options),
         "data": _given(data),
         "test": _given(test) or None,
         "explainers": _chosen(options.explainers, "method", settings),
@@ -143,7 +137,10 @@ def _sources(options: argparse.Namespace, sizes: list[int]) -> tuple[dict[str, o
     if any(test.values()) and test["source"] is None:
         test["source"] = options.data
         test["seed"] = 1 if options.data == "corpus" else None
-    return {"source": options.data, "split": split, "limit": options.limit or 2 * max(sizes)}, test
+    fields = columns.chosen(options) or None
+    if any(test.values()):
+        test["fields"] = fields
+    return {"source": options.data, "split": split, "limit": options.limit or 2 * max(sizes), "fields": fields}, test
 
 
 def _given(options: dict[str, object]) -> dict[str, object]:

@@ -11,8 +11,8 @@ from types import NoneType
 from typing import TYPE_CHECKING, Literal, cast, get_args, get_origin
 
 from didact import disk
+from didact.cli import columns, printing
 from didact.cli import options as shared
-from didact.cli import printing
 from didact.errors import InputError, ParameterError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ RESUME = "A run that was killed goes on where it stopped when the same command i
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """A sub-command per registered preset."""
-    from didact.trained.presets.base import PRESETS, settings_of
+    from didact.trained.presets.base import PRESETS, Estimating, settings_of
 
     presets = parser.add_subparsers(
         title="presets", metavar="PRESET", dest="preset", required=True, parser_class=shared.CommandParser
@@ -50,6 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         _add_preset(command, card, settings_of(PRESETS.get(card.name)))
+        if issubclass(PRESETS.get(card.name), Estimating) and not card.tunable:  # --dry-run is among those of a metric
+            shared.add_dry_run(command)
 
 
 def _add_preset(parser: argparse.ArgumentParser, card: PresetCard, settings: Sequence[PresetSetting]) -> None:
@@ -62,6 +64,7 @@ def _add_preset(parser: argparse.ArgumentParser, card: PresetCard, settings: Seq
         help="a file, a folder with a file per split, a preset ('didact list data') or a Hub id "
         "(default: made-up reviews whose evidence is known)",
     )
+    columns.add_columns(group)
     group.add_argument("--split", help="which split (default: train, or the only one)")
     group.add_argument("--limit", type=int, default=600, metavar="N", help="at most so many texts (default: 600)")
     if card.learns is not None:
@@ -243,10 +246,12 @@ def _estimated(
     """What search and training would take."""
     from didact.experiments.masking.cost import TrainingTexts
     from didact.experiments.masking.tuning import TuningConfig, split_as_trained
-    from didact.trained.presets.base import PRESETS
+    from didact.trained.presets.base import PRESETS, Estimating, TrainingInput
 
-    split = split_as_trained(options.preset, settings, examples)
     preset = PRESETS.get(options.preset).configured(**settings)
+    if isinstance(preset, Estimating):
+        return printing.estimates_table(preset.estimate(TrainingInput(model=model, examples=examples)))
+    split = split_as_trained(options.preset, settings, examples)
     texts = TrainingTexts.of(model, split.train, split.validation, getattr(preset, "level", None))
     epochs = getattr(preset, "epochs", 1)
     rows = [texts.training(epochs, judge)]
@@ -286,13 +291,14 @@ def _examples(options: argparse.Namespace, model: Model) -> tuple[Sequence[Examp
     from didact.trained.train import described
 
     source, seed = options.data or CORPUS, getattr(options, "seed", None) or 0
+    fields = columns.chosen(options)
     try:
         split = options.split or (None if source == CORPUS else "train")
-        data = load_data(source, split=split, limit=options.limit, seed=seed)
+        data = load_data(source, split=split, limit=options.limit, seed=seed, fields=fields)
     except InputError:
         if options.split is not None or source == CORPUS:
             raise
-        data = load_data(source, limit=options.limit, seed=seed)
+        data = load_data(source, limit=options.limit, seed=seed, fields=fields)
     return list(data.examples), described(data)
 
 

@@ -79,6 +79,9 @@ def _block(group: facts.Group) -> str:
 
 def _caption(group: facts.Group) -> str:
     entries = [f"\\textbf{{{escape(answers.predicted(group.first))}}} {_escaped(facts.certainty(group.first))}"]
+    others = facts.other_classes(group.first.prediction)
+    if others:
+        entries.append(f"other classes: {_escaped(others)}")
     if group.target is not None:
         entries.append(f"target: {_escaped(facts.target(group.first))}")
     if group.example.label is not None:

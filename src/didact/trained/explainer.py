@@ -23,7 +23,7 @@ from didact.trained import checkpoints, held_out, onnx, serialization
 from didact.trained.checking import misfits
 from didact.trained.disagreement import DisagreementEstimate
 from didact.trained.metadata import ExplainerMetadata, SavedDescription
-from didact.trained.notes import target_note, unread_note
+from didact.trained.notes import check_single_label, target_note, unread_note
 from didact.trained.shapes.base import Item, Shape, check_shape
 from didact.trained.signals.base import Signal
 from didact.types import (
@@ -182,6 +182,7 @@ class LearnedExplainer:
         with metered() as meter:
             units = model.units(examples, self.about.level)
             predictions, targets = predicted_targets(model, examples, wanted, self.about.scale, known)
+            check_single_label(self.card.name, targets)
             items = self.shape.read(model, units, [target.index for target in targets], predictions)
             scores = self._scores(items)
             details = self._details(items, scores, predictions, units)

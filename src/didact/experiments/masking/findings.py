@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from didact.attribution.base import ATTRIBUTIONS
 from didact.experiments.distillation.summary import Grades, gather, spread
 from didact.experiments.engine.objects import read_object
 from didact.experiments.engine.toml import Plain
@@ -41,12 +45,17 @@ class MaskingFindings:
     grades: Grades
 
     @classmethod
-    def read(cls, folder: Path) -> MaskingFindings:
-        """Of a run that has graded something."""
+    def read(cls, folder: Path, without: Collection[str] = ()) -> MaskingFindings:
+        """Of a run that has graded something, on all test texts but some, which are given by their names in records."""
         missing = f"{folder} is not finished: summary.json is missing; give the same command again"
         summary = read_object(folder / "summary.json", missing)
         recipe = MaskingRecipe.from_toml(folder / "recipe.toml")
-        return cls(folder, recipe, summary, gather(record_store.read(folder / "records.parquet")))
+        records = record_store.read(folder / "records.parquet")
+        if without:
+            records = records.filter(pc.invert(pc.is_in(records["example"], pa.array(sorted(without)))))
+            counts = {**summary["texts"], "test": len(records["example"].unique())}
+            summary = {**summary, "texts": counts}
+        return cls(folder, recipe, summary, gather(records))
 
     @property
     def name(self) -> str:
@@ -150,7 +159,11 @@ class MaskingFindings:
             return [f"{WARNING}{self.texts} test texts are too few to tell explainers apart."] if self.texts else []
         chosen = [*self.recipe.selections, *self._drawn]
         stage = self.recipe.stages[-1]
-        lines = [self._standing(stage, "as they are", [row for row in self.rows if row not in chosen])]
+        given = [row for row in self.rows if row not in chosen]
+        lines = [self._standing(stage, "as they are", given)]
+        if searching := [one.label for one in self.recipe.rivals if _searches(one.name)]:
+            plain = [row for row in given if row not in searching]
+            lines.append(self._standing(stage, f"that do not search by a metric (all but {listed(searching)})", plain))
         if chosen:
             own = [row for row in (stage, drawn_row(stage)) if row in self.rows]
             others = [row for row in self.rows if row not in own]
@@ -165,7 +178,9 @@ class MaskingFindings:
     def _standing(self, stage: str, right: str, rows: Sequence[str]) -> str:
         """On how many metrics a row leads, among some."""
         leads = [metric for metric in self.comparisons if self._leads(stage, metric, rows)]
-        best = f"{stage} is best, or not distinguishable from the best, on {len(leads)} of {len(self.comparisons)}"
+        best = (
+            f"{stage} is best, or not significantly different from the best, on {len(leads)} of {len(self.comparisons)}"
+        )
         return f"{best} metrics against rivals {right}" + (f" ({listed(leads)})." if leads else ".")
 
     @property
@@ -257,3 +272,8 @@ class MaskingFindings:
                     f"{reason}"
                 )
         return lines
+
+
+def _searches(method: str) -> bool:
+    """Whether a method looks for what is best by a metric on the very text that it explains."""
+    return "metric" in {item.name for item in dataclasses.fields(ATTRIBUTIONS.get(method))}

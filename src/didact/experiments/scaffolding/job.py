@@ -91,6 +91,7 @@ class ScaffoldingJob(SimulabilityJob):
             validation=self._validation_texts,
             held_out=0.0,
             folder=self.parts.root / "training" / key,
+            parts=self.parts,  # so that trainings that begin with the same search share its students
             data=self.name,
         )
         explainer = PRESETS.get(entry.name).configured(**entry.settings).train(given)

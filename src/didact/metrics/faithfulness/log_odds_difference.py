@@ -22,6 +22,7 @@ from didact.types import Explanation, Floats, Grade, MetricCard, Prediction
         reference="Situ et al. 2021 (L2E)",
         higher_is_better=True,
         needs=frozenset({"model", "classes"}),
+        aliases=("log_odds",),
     )
 )
 @dataclass(frozen=True, kw_only=True)
@@ -68,10 +69,12 @@ class LogOddsDifference(Erasure):
         return grades
 
     def _log_odds(self, explanation: Explanation, outputs: Floats) -> Floats:
-        """Log-odds of the explained label: (variants, labels) -> (variants,)."""
-        index = explanation.target.index
+        """Log-odds of the label against the others, or the contrasted one: (variants, labels) -> (variants,)."""
+        index, other = explanation.target.index, explanation.target.contrast
         own = outputs[:, index]
-        if _excludes(explanation.prediction):
+        if other is not None:
+            own = own - outputs[:, other]
+        elif _excludes(explanation.prediction):
             own = own - np.logaddexp.reduce(np.delete(outputs, index, axis=1), axis=1)
         return np.clip(own, -self.limit, self.limit)
 

@@ -29,6 +29,7 @@ Sets = Mapping[str, Mapping[str, float]]
         low=0.0,
         high=1.0,
         needs=frozenset({"corpus", "text"}),
+        default=True,
     )
 )
 @dataclass(frozen=True, kw_only=True)

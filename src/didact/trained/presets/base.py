@@ -13,13 +13,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self, get_type_hints
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self, get_type_hints, runtime_checkable
 
 from didact.errors import ParameterError
 from didact.protocols import ExampleLike, Explainer, Model
 from didact.registry import Registry
 from didact.settings import Configured, allowed, fits
-from didact.types import Explanation
+from didact.types import Estimate, Explanation
 
 if TYPE_CHECKING:
     from didact.store.parts import Parts
@@ -120,6 +120,14 @@ class ExplainerPreset(Configured, ABC):
     @abstractmethod
     def train(self, given: TrainingInput) -> LearnedExplainer:
         """Train an explainer of the given model."""
+
+
+@runtime_checkable
+class Estimating(Protocol):
+    """A preset that knows beforehand what its training takes."""
+
+    def estimate(self, given: TrainingInput) -> list[Estimate]:
+        """A row per part of the training; nothing is trained."""
 
 
 PRESETS: Registry[ExplainerPreset, PresetCard] = Registry(

@@ -72,7 +72,7 @@ class TeachingTraining(DirectTraining):
 def learn_to_teach(given: TrainingInput, recipe: TeachingTraining) -> LearnedExplainer:
     """Search and train an explainer, and compare what fresh students learn from it with the mean of all heads."""
     split = start(given, recipe)
-    return _Run(given, _placed(recipe, given), split).learn()
+    return _Run(given, placed(recipe, given), split).learn()
 
 
 class _Run:
@@ -159,12 +159,12 @@ class _Run:
 
         def of(places: Sequence[int]) -> list[Hint]:
             examples: list[Example] = [texts.units[place].example for place in places]
-            return HintFormat(kind="softmax").hints(explainer.explain(self.model, examples))
+            return HintFormat(kind=self.recipe.fresh.explanation).hints(explainer.explain(self.model, examples))
 
         return of
 
 
-def _placed(recipe: TeachingTraining, given: TrainingInput) -> TeachingTraining:
+def placed(recipe: TeachingTraining, given: TrainingInput) -> TeachingTraining:
     """The recipe with the level of its units, and a place where students' answers are stored."""
     levels = given.model.levels
     level = recipe.level or ("token" if "token" in levels else levels[0])
@@ -179,5 +179,6 @@ def _placed(recipe: TeachingTraining, given: TrainingInput) -> TeachingTraining:
 
 def _begun(recipe: TeachingTraining, result: HeadSearchResult) -> TeachingTraining:
     """The recipe that begins with the best heads of a search."""
-    settings = {**recipe.shape_settings, "start": result.best.weights.tolist()}
+    temperature = float(cast("float", recipe.shape_settings.get("temperature", 1.0))) * result.best.temperature
+    settings = {**recipe.shape_settings, "start": result.best.weights.tolist(), "temperature": temperature}
     return dataclasses.replace(recipe, shape_settings=settings)

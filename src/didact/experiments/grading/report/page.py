@@ -142,7 +142,7 @@ def _examples(findings: GradingFindings) -> str:
     shown = [
         folded(
             text(each.why[:1].upper() + each.why[1:]),
-            fragment(each.explanations),
+            fragment(each.explanations, foreign=False),
             ' class="pick"' + (" open" if not number_ else ""),
         )
         for number_, each in enumerate(findings.picks)
