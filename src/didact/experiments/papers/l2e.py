@@ -167,8 +167,8 @@ def _scattered(results: Results) -> str:
         "",
     ]
     printed = TABLES[4]
-    columns = [_column(printed, place) for place in range(2)]
-    rows = [_row(printed, results, columns, reference, who) for reference, who in _rows(printed, results)]
+    columns = [_column(printed, place) for place in range(len(printed.columns))]
+    rows = [_row(printed, results, columns, reference, who)[:6] for reference, who in _rows(printed, results)]
     rows = [row for row in rows if "–" not in (row[3], row[5])]
     if not rows:
         return "\n".join([*lines, _missing("movie_rationales", results)]) + "\n"
