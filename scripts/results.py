@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from didact.experiments.distillation import report as networks
+from didact.experiments.distillation.kept import kept_table, stable_table
 from didact.experiments.distillation.summary import gather
 from didact.experiments.masking import report as masking_report
 from didact.experiments.masking.findings import MaskingFindings
@@ -420,6 +421,8 @@ TABLES: Mapping[str, Callable[[str], str]] = {
     "smat": _smat,
     "lime": _lime,
     "references": _references,
+    "kept": lambda name: kept_table(study(name)),
+    "stable": lambda name: stable_table(study(name)),
     "gpu": _gpu,
     "grades": _grades,
     "gains": _gains,
