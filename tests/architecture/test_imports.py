@@ -51,6 +51,7 @@ ROOMS = {
     "experiments",
     "api": "stats render models data store attribution metrics trained",
     "service": "ops stats render models data store attribution study trained api",
+    "client": "",
     "experimenting": "models data trained experiments api",
     "cli": "render models data store attribution metrics students simulation scale study trained experiments api "
     "service experimenting",

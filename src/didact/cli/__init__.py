@@ -9,12 +9,25 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
-from didact.cli import compare, convert, demo, evaluate, explain, listing, report, reproduce, run, simulate, train
+from didact.cli import (
+    compare,
+    convert,
+    demo,
+    evaluate,
+    explain,
+    listing,
+    report,
+    reproduce,
+    run,
+    serve,
+    simulate,
+    train,
+)
 from didact.cli.failures import exit_code
 from didact.cli.options import CommandParser, reading_limits
 from didact.cli.printing import open_streams, shown_warnings
 
-COMMANDS = (explain, compare, evaluate, simulate, train, run, report, reproduce, convert, listing, demo)
+COMMANDS = (explain, compare, evaluate, simulate, train, run, report, reproduce, convert, listing, serve, demo)
 EPILOG = """examples:
   didact explain "A warm, funny and wonderful film."
   didact compare "Not bad at all." --methods lime,kernel_shap,integrated_gradients
