@@ -115,6 +115,13 @@ def test_an_empty_frame_is_refused(kind: str) -> None:
         load_data(frame(kind, {"text": []}))
 
 
+@pytest.mark.filterwarnings("ignore")  # polars warns that a look at the columns of a lazy table is slow
+def test_a_lazy_table_is_refused() -> None:
+    polars = pytest.importorskip("polars")
+    with pytest.raises(InputError, match=r"columns of a LazyFrame cannot be read .* what collect\(\) returns"):
+        load_data(polars.DataFrame(COLUMNS).lazy())
+
+
 def test_what_is_no_table_is_refused() -> None:
     with pytest.raises(DidactError):
         load_data(SimpleNamespace(columns=["text"]))

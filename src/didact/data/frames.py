@@ -70,6 +70,19 @@ def rows_in_memory(given: object) -> Iterator[Row]:
 
 
 def _columns(given: Any) -> dict[str, list[Any]]:
+    """Values by name; a table that cannot be read column by column, such as a lazy one, is refused."""
+    try:
+        return _read_columns(given)
+    except InputError:
+        raise
+    except Exception as problem:
+        raise InputError(
+            f"the columns of a {type(given).__name__} cannot be read ({type(problem).__name__}); give a DataFrame, of "
+            "a lazy one what collect() returns"
+        ) from problem
+
+
+def _read_columns(given: Any) -> dict[str, list[Any]]:
     names = getattr(given, "column_names", None) or list(given if isinstance(given, Mapping) else given.columns)
     if len(set(names)) < len(names):
         twice = sorted({str(name) for name in names if list(names).count(name) > 1})

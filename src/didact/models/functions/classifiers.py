@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from torch import nn
@@ -34,7 +34,7 @@ def probabilities_of(classifier: Any) -> Callable[[list[Any]], object]:
 def class_names(classifier: Any) -> tuple[str, ...] | None:
     """Names of its classes in the order of its probabilities, where it has them."""
     classes = getattr(classifier, "classes_", None)
-    return None if classes is None else tuple(str(label) for label in classes)
+    return tuple(str(label) for label in classes) if isinstance(classes, Iterable) else None
 
 
 def classifier_name(classifier: Any) -> str:
