@@ -417,8 +417,6 @@ def _step_costs(rows: Sequence[Mapping[str, Any]]) -> str:
 TABLES: Mapping[str, Callable[[str], str]] = {
     "aml": _aml,
     "flips": _flips,
-
-
     "smat": _smat,
     "lime": _lime,
     "references": _references,
