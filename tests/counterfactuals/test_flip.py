@@ -7,7 +7,7 @@ import pytest
 
 from didact.counterfactuals.edits import changed
 from didact.counterfactuals.flip import Flip, find_flip
-from didact.errors import InputError, ParameterError, TargetError
+from didact.errors import FormatError, InputError, ParameterError, TargetError
 from didact.models.load import load_model
 from didact.protocols import Model
 from didact.testing.tiny import TEXTS, tiny_images, tiny_model
@@ -65,6 +65,22 @@ def test_both_predictions_are_plain_passes_of_the_texts_before_and_after(model: 
     assert (flip.prediction.label, flip.prediction_after.label) == ("positive", "negative")
     assert flip.smallest  # no single word flips it
     assert Flip.from_dict(flip.to_dict()) == flip
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"changes": 3},
+        {"changes": [{"unit": 0, "before": "a", "after": "", "place": [0, 0, 4, 4, 0]}]},
+        {"flipped": "yes"},
+        {"budget": -1},
+        {"units": []},
+    ],
+)
+def test_damaged_flips_are_refused(model: Model, damage: dict[str, object]) -> None:
+    plain = find_flip(model, Example("A good plot, but dull.")).to_dict()
+    with pytest.raises(FormatError):
+        Flip.from_dict({**plain, **damage})
 
 
 def test_a_text_that_nothing_flips_gets_the_nearest_change_as_its_answer(model: Model) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from didact.errors import FormatError
 from didact.regions import read_region
 from didact.types import Example, Span, Units
-from didact.validation import object_value, text_value, whole_number
+from didact.validation import object_value, shown, text_value, whole_number
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,10 @@ class Change:
         """Inverse of ``to_dict``."""
         data = object_value(data, "a change", ("unit", "before", "after", "place"))
         place = read_region(data["place"], "the place of a change")
+        if not isinstance(place, Span):
+            raise FormatError(f"the place of a change must be a span of a text, got {shown(data['place'])}")
         texts = (text_value(data[name], name) for name in ("before", "after"))
-        return cls(whole_number(data["unit"], "unit"), *texts, Span(*vars(place).values()))
+        return cls(whole_number(data["unit"], "unit"), *texts, place)
 
 
 def changed(units: Units, words: Mapping[int, str]) -> Example | None:

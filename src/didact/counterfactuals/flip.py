@@ -11,7 +11,7 @@ from didact.counterfactuals.search import FlipSearch
 from didact.errors import InputError, ParameterError, TargetError
 from didact.protocols import Model, TargetLike
 from didact.types import Example, Prediction, Units
-from didact.validation import object_value, truth_value, whole_number
+from didact.validation import list_value, object_value, truth_value, whole_number
 
 BUDGET = 300
 """Plain passes that a search may take when nothing else is given."""
@@ -71,7 +71,7 @@ class Flip:
         return cls(
             Units.from_dict(data["units"]),
             Prediction.from_dict(data["prediction"]),
-            tuple(Change.from_dict(change) for change in data["changes"]),
+            tuple(Change.from_dict(change) for change in list_value(data["changes"], "changes")),
             Example.from_dict(data["after"]),
             Prediction.from_dict(data["prediction_after"]),
             truth_value(data["flipped"], "flipped"),
