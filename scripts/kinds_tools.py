@@ -125,7 +125,7 @@ def _data_row(kind: DataKind) -> list[str]:
             source = kind.make(folder)
             data = didact.load_data(source, **kind.options)
             given = data if kind.options or isinstance(source, (str, Path)) else source
-            explanations = didact.explain(given, model, "occlusion", progress=False)  # type: ignore[call-overload]
+            explanations = didact.explain(given, model, "occlusion", progress=False)
         except didact.DidactError as problem:
             return [*first, f"**refused**: {_message(problem, folder)}", "–", "–"]
         several = [explanations] if isinstance(explanations, didact.Explanation) else explanations

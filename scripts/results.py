@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from didact.experiments.distillation import report as networks
+from didact.experiments.distillation.kept import kept_table, stable_table
 from didact.experiments.distillation.summary import gather
 from didact.experiments.masking import report as masking_report
 from didact.experiments.masking.findings import MaskingFindings
@@ -353,6 +354,34 @@ def _sweep(rows: Sequence[Mapping[str, Any]]) -> str:
     return markdown_table(heads, cells)
 
 
+# Flips
+
+
+def _flips(name: str) -> str:
+    """Searches for the smallest flip side by side, from the record of one model."""
+    record = json.loads((RESULTS / "flips" / f"{name}.json").read_text(encoding="utf-8"))
+    rows = record["rows"]
+    sizes = {key: _sizes(rows, key) for key in ("didact", "greedy", "random")}
+    lines = []
+    for key, own in sizes.items():
+        share = interval(np.isfinite(own).astype(float))
+        passes = np.median([row[key]["evaluations"] for row in rows])
+        both = np.isfinite(own) & np.isfinite(sizes["didact"])
+        more = interval(own[both] - sizes["didact"][both])
+        beside = "–" if key == "didact" else f"{more.mean:+.2f} [{more.low:+.2f}, {more.high:+.2f}], n {more.n}"
+        flipped = f"{share.mean:.0%} [{share.low:.0%}, {share.high:.0%}]"
+        smaller = "–" if key == "didact" else f"{int((own < sizes['didact']).sum())}"
+        lines.append([f"`{key}`", flipped, f"{np.median(own):g}", beside, smaller, f"{passes:g}"])
+    heads = ("search", "flipped", "median words deleted", "more words", "texts with a smaller flip", "median passes")
+    about = f"{len(rows)} texts, {record['data']}; {record['model']}; at most {record['budget']} passes per text"
+    return f"{about}. Made by `{record['command']}`.\n\n{markdown_table(heads, lines, 'lrrrrr')}"
+
+
+def _sizes(rows: Sequence[Mapping[str, Any]], key: str) -> Floats:
+    """Words deleted by a search; infinite where nothing flipped."""
+    return np.array([np.inf if row[key]["size"] is None else float(row[key]["size"]) for row in rows])
+
+
 # Explainers trained for teaching
 
 
@@ -386,40 +415,14 @@ def _step_costs(rows: Sequence[Mapping[str, Any]]) -> str:
     return markdown_table(["products", *kinds], cells, "lr")
 
 
-# Flips
-
-
-def _flips(name: str) -> str:
-    """Searches for the smallest flip side by side, from the record of one model."""
-    record = json.loads((RESULTS / "flips" / f"{name}.json").read_text(encoding="utf-8"))
-    rows = record["rows"]
-    sizes = {key: _sizes(rows, key) for key in ("didact", "greedy", "random")}
-    lines = []
-    for key, own in sizes.items():
-        share = interval(np.isfinite(own).astype(float))
-        passes = np.median([row[key]["evaluations"] for row in rows])
-        both = np.isfinite(own) & np.isfinite(sizes["didact"])
-        more = interval(own[both] - sizes["didact"][both])
-        beside = "–" if key == "didact" else f"{more.mean:+.2f} [{more.low:+.2f}, {more.high:+.2f}], n {more.n}"
-        flipped = f"{share.mean:.0%} [{share.low:.0%}, {share.high:.0%}]"
-        smaller = "–" if key == "didact" else f"{int((own < sizes['didact']).sum())}"
-        lines.append([f"`{key}`", flipped, f"{np.median(own):g}", beside, smaller, f"{passes:g}"])
-    heads = ("search", "flipped", "median words deleted", "more words", "texts with a smaller flip", "median passes")
-    about = f"{len(rows)} texts, {record['data']}; {record['model']}; at most {record['budget']} passes per text"
-    return f"{about}. Made by `{record['command']}`.\n\n{markdown_table(heads, lines, 'lrrrrr')}"
-
-
-def _sizes(rows: Sequence[Mapping[str, Any]], key: str) -> Floats:
-    """Words deleted by a search; infinite where nothing flipped."""
-    return np.array([np.inf if row[key]["size"] is None else float(row[key]["size"]) for row in rows])
-
-
 TABLES: Mapping[str, Callable[[str], str]] = {
     "aml": _aml,
-    "smat": _smat,
     "flips": _flips,
+    "smat": _smat,
     "lime": _lime,
     "references": _references,
+    "kept": lambda name: kept_table(study(name)),
+    "stable": lambda name: stable_table(study(name)),
     "gpu": _gpu,
     "grades": _grades,
     "gains": _gains,

@@ -231,19 +231,19 @@ def rank_coverage(options: argparse.Namespace) -> dict[str, object]:
     for number in range(options.studies):
         design = design_of(options, seed=number)
         material = StudyMaterial.chosen(made_up_explanations(EXPLAINERS[:-1], options.items, seed=number), design)
-        found = analyse_rankings(
+        ranking = analyse_rankings(
             planted(1000 + options.seed + number).rows(design, material), EXPLAINERS, resamples=400
         )
-        if found is None:
+        if ranking is None:
             raise SystemExit("no ranking was simulated")
-        for each in found.explainers:
+        for each in ranking.explainers:
             held[each.name].append(each.worth.low <= truth[each.name] <= each.worth.high)
-        for pair in found.pairs:
+        for pair in ranking.pairs:
             difference = truth[pair.first] - truth[pair.second]
             name = " - ".join(sorted((pair.first, pair.second), key=EXPLAINERS.index))
             held[name].append(pair.difference.low <= difference <= pair.difference.high)
             widths.append(pair.difference.high - pair.difference.low)
-        orders.append([each.name for each in found.explainers] == sorted(WORTHS, key=lambda name: -WORTHS[name]))
+        orders.append([each.name for each in ranking.explainers] == sorted(WORTHS, key=lambda name: -WORTHS[name]))
         print(f"rank: {number + 1} of {options.studies} studies", flush=True)
     counts = {name: sum(each) for name, each in held.items()}
     return {
@@ -287,10 +287,10 @@ def simulate_coverage(options: argparse.Namespace) -> dict[str, object]:
         )
         material = StudyMaterial.chosen(made_up_explanations(("lime",), 40, seed=number), design)
         rows = planted(2000 + options.seed + number).rows(design, material)
-        found = analyse_gains(rows, design.arms, resamples=400)
-        if found is None:
+        gained = analyse_gains(rows, design.arms, resamples=400)
+        if gained is None:
             raise SystemExit("no gain was simulated")
-        for arm in found.arms:
+        for arm in gained.arms:
             if arm.over_none is not None:
                 gain = GAINS[arm.arm] - GAINS["none"]
                 held[arm.arm].append(arm.over_none.low <= gain <= arm.over_none.high)

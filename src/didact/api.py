@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal, cast, overload
+from typing import Literal, overload
 
 from didact.attribution._classes import explain_every_class, is_every_class
 from didact.attribution._skipping import Explanations as Explanations
@@ -15,7 +15,7 @@ from didact.attribution._skipping import Skipped as Skipped
 from didact.attribution._skipping import about_text as about_text
 from didact.attribution.base import ATTRIBUTIONS, Attribution, check_needs, takes
 from didact.data import attribution_imports
-from didact.data.load import Unreadable, holds_many, load_apart
+from didact.data.given import Unreadable, given_examples, readable
 from didact.data.load import load_data as load_data
 from didact.errors import InputError, ParameterError
 from didact.metrics._per_text import tabulated
@@ -123,15 +123,15 @@ def explain(
     """
     adapter = _model(model)
     explainer = _explainer(method, adapter, settings)
-    examples, several = _examples(given)
+    examples, several = given_examples(given)
     apart = on_error if several else "raise"
     every = is_every_class(target, adapter)
     with _progress(progress):
-        readable = _readable(examples, apart)
+        chosen = readable(examples, skip=apart == "skip")
         if every:
-            explanations = explain_every_class(explainer, adapter, readable, apart)
+            explanations = explain_every_class(explainer, adapter, chosen, apart)
         else:
-            explanations = explain_all(explainer, adapter, readable, target, apart)
+            explanations = explain_all(explainer, adapter, chosen, target, apart)
     return _with_unreadable(explanations, examples, explainer) if several or every else explanations[0]
 
 
@@ -214,7 +214,7 @@ def estimate(
         **settings: parameters of the method.
     """
     adapter = _model(model)
-    examples = _readable(_examples(given)[0], "raise")
+    examples = readable(given_examples(given)[0])
     return estimates(examples, adapter, [_explainer(method, adapter, settings)])[0]
 
 
@@ -335,25 +335,6 @@ def _explainer(method: str | Explainer | None, model: Model, settings: dict[str,
             raise InputError(f"settings {sorted(settings)} were given beside a ready explainer; set them on it")
         return method
     return load_explainer(default_method(model), **settings)
-
-
-def _examples(given: object) -> tuple[list[ExampleLike | Unreadable], bool]:
-    """What is to be explained, and whether it was given as several; rows that hold no example in place of one."""
-    if isinstance(given, list) and not any(isinstance(item, Mapping) for item in given):
-        return list(given), True
-    if isinstance(given, list) or holds_many(given):
-        return list(load_apart(given)), True
-    if isinstance(given, Mapping):
-        return list(load_data(given).examples), False
-    return [cast("ExampleLike", given)], False
-
-
-def _readable(examples: Sequence[ExampleLike | Unreadable], on_error: OnError) -> list[ExampleLike]:
-    """Those that could be read; with "raise" the first that could not is an error."""
-    unreadable = [example for example in examples if isinstance(example, Unreadable)]
-    if unreadable and (on_error == "raise" or len(unreadable) == len(examples)):
-        raise unreadable[0].problem
-    return [example for example in examples if not isinstance(example, Unreadable)]
 
 
 def _with_unreadable(

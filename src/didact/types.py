@@ -578,7 +578,7 @@ class Explanation:
         text = " / ".join(Example(one).preview for one in self.example.fields)
         strongest = ", ".join(f"{unit} {score:+.3g}" for unit, score in self.top(3))
         answer = _described(self.prediction)
-        return f"Explanation({text} -> {answer}; {self.method} for {self.target.label}: {strongest})"
+        return f"Explanation({text} -> {answer}; {self.method} for {self.target.name}: {strongest})"
 
     def show(self) -> None:
         """Draw it in the notebook or the terminal."""

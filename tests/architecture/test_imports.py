@@ -55,6 +55,7 @@ ROOMS = {
     "api": "stats render models data store attribution metrics trained",
     "service": "ops stats render models data store attribution counterfactuals study trained api",
     "reporting": "models data counterfactuals decisions summary api",
+    "client": "",
     "experimenting": "models data trained experiments api",
     "cli": "render models data store attribution counterfactuals metrics decisions summary students simulation scale "
     "study trained experiments api service reporting experimenting",

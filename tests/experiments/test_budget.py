@@ -16,7 +16,7 @@ from didact.experimenting import evaluate
 from didact.experiments.engine.run import run_job
 from didact.experiments.engine.steps import RunOptions
 from didact.experiments.grading.budget import FEWEST, plan
-from didact.experiments.grading.forecast import Forecast, Work, estimates, forecast
+from didact.experiments.grading.forecast import Forecast, PartCost, estimates, forecast
 from didact.experiments.grading.job import GradingJob
 from didact.experiments.grading.prepare import GradingExperiment, prepare
 from didact.experiments.grading.recipe import GradingRecipe
@@ -103,7 +103,12 @@ def test_the_sum_of_a_dry_run_has_all_parts() -> None:
 
 
 def test_a_forecast_names_the_slowest_parts() -> None:
-    known = Forecast(10, 1, {"lime": Work(2.0, 5), "random": Work(0.1)}, {"seconds": Work(), "sufficiency": Work(0.5)})
+    known = Forecast(
+        10,
+        1,
+        {"lime": PartCost(2.0, 5), "random": PartCost(0.1)},
+        {"seconds": PartCost(), "sufficiency": PartCost(0.5)},
+    )
     assert known.slowest(2) == [("lime", 20.0), ("sufficiency", 5.0)]
     assert known.on(20).seconds == 2 * known.seconds
     assert known.evaluations == 50

@@ -164,6 +164,12 @@ def test_what_encoder_decoders_cannot_do_is_refused(architecture: str) -> None:
         didact.explain("good </s> film", model, "occlusion")
 
 
+def test_without_a_mask_token_absent_words_are_deleted() -> None:
+    network, tokenizer = tiny_model("t5")
+    tokenizer.mask_token = None  # as T5's own
+    assert load_model((network, tokenizer)).default_absence == "delete"
+
+
 def test_pairs_of_an_encoder_decoder() -> None:
     labels = ("contradiction", "neutral", "entailment")
     model = load_model(tiny_model("bart", labels))

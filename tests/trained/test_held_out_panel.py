@@ -92,8 +92,17 @@ def test_where_the_reference_is_no_better_than_chance_nothing_is_said_to_be_kept
 
 def test_epochs_are_compared_on_one_scale(model: Model, reference: list[Explanation]) -> None:
     value = panel_value(panel(), model, reference)
+    assert value is not None
     assert value(reference) == 0
     assert 0 > value(random_scores(reference)) > value(reversed_scores(reference))
+
+
+def test_where_no_metric_tells_anything_there_is_nothing_to_compare_by(
+    model: Model, reference: list[Explanation]
+) -> None:
+    same = Judge("same", False, lambda _, explanations: np.ones(len(explanations)))
+    nowhere = Judge("nowhere", False, lambda _, explanations: np.full(len(explanations), np.nan))
+    assert panel_value([same, nowhere], model, reference) is None
 
 
 def test_it_is_saved_with_the_explainer_and_shown_on_its_card(

@@ -20,6 +20,7 @@ from didact.cli import (
     report,
     reproduce,
     run,
+    serve,
     simulate,
     study,
     train,
@@ -43,6 +44,7 @@ COMMANDS = (
     reproduce,
     convert,
     listing,
+    serve,
     demo,
 )
 EPILOG = """examples:

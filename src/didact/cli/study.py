@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 NAME = "study"
 HELP = "Study explanations with people: create a blind study, see its results, export its answers."
 EXAMPLES = """examples:
-  didact evaluate --data reviews.jsonl --methods lime,attention --out runs/reviews
   didact study create runs/reviews --explainers lime,attention --items 60 --raters 20 --out runs/study
   didact study create runs/reviews --protocol simulate --items 24 --learning 16
   didact study results runs/study
   didact study export runs/study --format csv,parquet
   didact study delete runs/study K7QF-2M9X
+
+Explanations come from a run, such as: didact evaluate --data reviews.jsonl --out runs/reviews
 
 What people find convincing (rank) and what helps them to foresee the model (simulate) are different questions: they are
 different protocols, and their results are never merged. See docs/study.md.
@@ -116,12 +117,15 @@ def _add_results(parser: argparse.ArgumentParser) -> None:
 
 def _results(options: argparse.Namespace) -> None:
     from didact.experiments.people import report
+    from didact.progress import listening
+    from didact.render.progress import ProgressBar
     from didact.study.results import study_results
     from didact.study.session import Study
 
     formats = _formats(options.format, report.FORMATS)
     study = Study(options.folder)
-    results = study_results(study)
+    with listening(ProgressBar()):
+        results = study_results(study)
     with printing.console() as console:
         report.show(results, console)
         written = report.write_report(results, study.folder, formats)
@@ -200,14 +204,14 @@ def _read(source: Path) -> dict[str, list[Explanation]]:
             "explanations (.parquet, .json)"
         )
     if path.suffix.lower() == ".json":
-        found = load(_text(path))
-        names = [each.method for each in found]
+        explanations = load(_text(path))
+        names = [each.method for each in explanations]
     else:
         table = explanation_store.read(path)
-        found = explanation_store.from_table(table)
+        explanations = explanation_store.from_table(table)
         names = table.column("explainer" if "explainer" in table.column_names else "method").to_pylist()
     by_name: dict[str, list[Explanation]] = {}
-    for name, each in zip(names, found, strict=True):
+    for name, each in zip(names, explanations, strict=True):
         by_name.setdefault(name, []).append(each)
     return by_name
 

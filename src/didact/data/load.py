@@ -13,8 +13,7 @@ from didact.data.files import FORMATS, format_of, is_there, label_names, read_ro
 from didact.data.frames import is_columns, is_frame, is_in_memory, rows_in_memory
 from didact.data.images import ENDINGS, ImageRow, Splits, folder_splits
 from didact.data.presets import PRESETS, Preset
-from didact.data.rows import USUAL, Draft, Fields, Row, RowReader
-from didact.data.rows import Unreadable as Unreadable
+from didact.data.rows import USUAL, Draft, Fields, Row, RowReader, Unreadable
 from didact.data.sampling import Slice, check_limit, sample
 from didact.errors import InputError, ParameterError, UnknownNameError
 from didact.registry import close_names
@@ -85,13 +84,6 @@ def load_data(  # noqa: PLR0913 - the one door, and every option has a default
         drafts += more
         labels = labels or names
     return Dataset(opened.name, name, _chosen_of(drafts, limit, seed), labels or _named(drafts))
-
-
-def holds_many(given: object) -> bool:
-    """Whether it is data rather than one example: a table, a column, an array, a data set; strings and lists aside."""
-    if isinstance(given, Mapping) and given and all(is_frame(table) for table in given.values()):
-        return True
-    return isinstance(given, Dataset) or is_in_memory(given) or hub.is_table(given) or hub.is_tables(given)
 
 
 def load_apart(source: object) -> list[Example | Unreadable]:

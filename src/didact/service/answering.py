@@ -39,7 +39,7 @@ async def computed(request: Request, worker: ModelWorker, works: Sequence[Work],
         await asyncio.wait(ends, timeout=allowed, return_when=asyncio.FIRST_COMPLETED)
         if results.done():
             return list(results.result())
-        raise _late(works, allowed) if not gone.done() else Refusal(499, "the client has gone", "client_gone")
+        raise late(works, allowed) if not gone.done() else Refusal(499, "the client has gone", "client_gone")
     finally:
         gone.cancel()
         for work in works:
@@ -57,7 +57,8 @@ async def computed_single(request: Request, worker: ModelWorker, work: Work, sec
     return outcome
 
 
-def _late(works: Sequence[Work], seconds: float) -> Refusal:
+def late(works: Sequence[Work], seconds: float) -> Refusal:
+    """The refusal when the time is up, with estimates where all works have some."""
     known = [work.partial for work in works]
     partial = [each.to_dict() for own in known if own is not None for each in own]
     begun = "was being computed" if any(work.started for work in works) else "was waiting"

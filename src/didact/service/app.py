@@ -17,8 +17,10 @@ from didact.errors import DidactError
 from didact.service.config import ServiceConfig
 from didact.service.core import Service
 from didact.service.guard import Guard
+from didact.service.job_runner import JobRunner
+from didact.service.jobs import JobStore
 from didact.service.problems import Refusal, answer, refusal_of
-from didact.service.routes import explaining, listing
+from didact.service.routes import explaining, jobs, listing, streaming
 from didact.service.strict import invalid
 
 LOG = logging.getLogger("didact.service")
@@ -37,8 +39,13 @@ def create_app(config: ServiceConfig) -> FastAPI:
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         service.start()
+        runner = app.state.jobs = None if config.jobs is None else JobRunner(service, JobStore(config.jobs))
+        if runner is not None:
+            runner.start()
         yield
         await run_in_threadpool(service.stop, LAST_SECONDS)
+        if runner is not None:
+            await run_in_threadpool(runner.stop, LAST_SECONDS)
 
     app = FastAPI(
         title="didact",
@@ -49,7 +56,8 @@ def create_app(config: ServiceConfig) -> FastAPI:
         lifespan=lifespan,
     )
     app.state.service = service
-    for router in (explaining.router, listing.router):
+    app.state.jobs = None
+    for router in (explaining.router, streaming.router, jobs.router, listing.router):
         app.include_router(router)
     for kind in (HTTPException, RequestValidationError, DidactError):
         app.add_exception_handler(kind, _refused)

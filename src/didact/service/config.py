@@ -51,6 +51,7 @@ class ServiceLimits:
         methods: of one comparison.
         request_cost: of one request; more is a job.
         job_cost: of one job.
+        job_inputs: texts or images of a job.
         batch_cost: of requests that are computed together; a single request may have more.
         queued_seconds: expected time that waiting requests take together; more are refused with 429.
         queued: waiting requests.
@@ -66,6 +67,7 @@ class ServiceLimits:
     methods: int = 12
     request_cost: float = 4e6
     job_cost: float = 1e10
+    job_inputs: int = 2_000
     batch_cost: float = 65_536
     queued_seconds: float = 20.0
     queued: int = 512

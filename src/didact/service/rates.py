@@ -12,18 +12,21 @@ WEIGHT = 0.2
 
 
 class Rates:
-    """Running means per method; a method that was not measured yet is taken to be as the others are."""
+    """Running means per method.
+
+    A method that was not measured yet is taken to be as fast as the fastest: what a request takes besides its cost
+    weighs most in the cheap ones, and a guess that is too high would refuse work that there is room for.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._by_method: dict[str, float] = {}
-        self._all: float | None = None
 
     def seconds(self, method: str, cost: float) -> float:
         """Expected time of work."""
         with self._lock:
-            pace = self._by_method.get(method, self._all if self._all is not None else USUAL)
-        return cost * pace
+            known = self._by_method
+            return cost * (known[method] if method in known else min(known.values(), default=USUAL))
 
     def learn(self, method: str, cost: float, seconds: float) -> None:
         """Take in what a batch took."""
@@ -31,4 +34,3 @@ class Rates:
         with self._lock:
             known = self._by_method.get(method)
             self._by_method[method] = pace if known is None else (1 - WEIGHT) * known + WEIGHT * pace
-            self._all = pace if self._all is None else (1 - WEIGHT) * self._all + WEIGHT * pace

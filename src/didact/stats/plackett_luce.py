@@ -121,7 +121,7 @@ def intervals(
     drawn = table.fitted(weights[weights.any(axis=1)], RIDGE)[:, :things]
     pairs = list(itertools.combinations(range(things), 2))
     contrasts = _contrasts(things, pairs)
-    found = estimated(
+    estimates = estimated(
         whole[0, :things] @ contrasts,
         table.influence(whole[0])[:, :things] @ contrasts,
         raters,
@@ -129,7 +129,7 @@ def intervals(
         drawn @ contrasts,
     )
     return WorthIntervals(
-        tuple(found[:things]), dict(zip(pairs, found[things:], strict=True)), np.asarray(whole[0, things:])
+        tuple(estimates[:things]), dict(zip(pairs, estimates[things:], strict=True)), np.asarray(whole[0, things:])
     )
 
 

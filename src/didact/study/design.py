@@ -60,7 +60,7 @@ class StudyDesign:
     show: Shown = "support"
     raters: int = 20
     seed: int = 0
-    title: str = "Which explanation is better?"
+    title: str = ""
     question: str = wording.QUESTION
     consent: str = wording.CONSENT
     instructions: str = ""
@@ -84,8 +84,9 @@ class StudyDesign:
             check_unicode(getattr(self, name), name)
             if len(getattr(self, name)) > LONGEST:
                 raise ParameterError(f"{name} may have {LONGEST:,} characters, got {len(getattr(self, name)):,}")
-        if not self.instructions:
-            object.__setattr__(self, "instructions", wording.INSTRUCTIONS[self.protocol])
+        for name, usual in (("title", wording.TITLES), ("instructions", wording.INSTRUCTIONS)):
+            if not getattr(self, name):
+                object.__setattr__(self, name, usual[self.protocol])
 
     @property
     def arms(self) -> tuple[str, ...]:

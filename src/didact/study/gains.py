@@ -98,13 +98,13 @@ def analyse_gains(
     pairs = _paired(rows)
     if not pairs.arms:
         return None
-    found = [_arm(pairs, arm, resamples, seed) for arm in arms if arm in pairs.arms]
-    tested = [each for each in found if each.over_none is not None and math.isfinite(each.over_none.p)]
+    gained = [_arm(pairs, arm, resamples, seed) for arm in arms if arm in pairs.arms]
+    tested = [each for each in gained if each.over_none is not None and math.isfinite(each.over_none.p)]
     adjusted = holm([each.over_none.p for each in tested if each.over_none is not None])
     by_arm = {each.arm: p for each, p in zip(tested, adjusted.tolist(), strict=True)}
     final = tuple(
         ArmGain(**{**vars(each), "adjusted": by_arm.get(each.arm, math.nan)})
-        for each in sorted(found, key=lambda each: (each.arm != NONE, -each.gain.value))
+        for each in sorted(gained, key=lambda each: (each.arm != NONE, -each.gain.value))
     )
     expected = [row.expected[0] for row in rows if row.phase == "post"]
     chance = max(expected.count(label) for label in set(expected)) / len(expected)
@@ -167,7 +167,7 @@ def _means(gain: Floats, of: Sequence[str], arms: Sequence[str]) -> tuple[float]
 
 
 def _agreement(rows: Sequence[StudyAnswer], phase: str) -> Agreement:
-    asked = [row for row in rows if row.phase == phase]
-    columns = [[str(row.answer) for row in asked], [row.rater for row in asked], [row.item for row in asked]]
+    answered = [row for row in rows if row.phase == phase]
+    columns = [[str(row.answer) for row in answered], [row.rater for row in answered], [row.item for row in answered]]
     numbered = [np.array([table[each] for each in column]) for column in columns for table in [codes(column)]]
     return nominal(*numbered)

@@ -170,7 +170,7 @@ class Events:
         )
         return added.rowcount == 1
 
-    def one(self, kind: str, key: str) -> Event | None:
+    def get(self, kind: str, key: str) -> Event | None:
         """The event of this kind and key."""
         return next(self._select("key = ?", f"{kind}:{key}"), None)
 

@@ -76,7 +76,7 @@ def shown(page: PlannedPage, design: StudyDesign, material: StudyMaterial) -> St
 
 
 def feedback(page: PlannedPage, answer: object) -> str:
-    """What is said of an answer on the page after it; "" but for practice."""
+    """Feedback on an answer, shown on the page after it; "" but for practice."""
     if page.phase != "practice":
         return ""
     if page.kind == "predict":
@@ -143,7 +143,7 @@ def _rank(page: PlannedPage, design: StudyDesign, material: StudyMaterial) -> St
         _heading(page),
         question=question,
         example=_bare(originals[0].example),
-        prediction=_told(originals[0]),
+        prediction=_answer_text(originals[0]),
         explanations=explanations,
         choices=tuple(LETTERS[: len(explanations)]),
     )
@@ -166,7 +166,7 @@ def _learn(page: PlannedPage, design: StudyDesign, material: StudyMaterial) -> S
         "Learn",
         question=wording.LEARN_MARKED if page.order else wording.LEARN,
         example=_bare(first.example),
-        prediction=_told(first),
+        prediction=_answer_text(first),
         explanations=tuple(blind(row[name], LETTERS[at], design.show) for at, name in enumerate(page.order)),
         choices=("next",),
     )
@@ -177,7 +177,7 @@ def _heading(page: PlannedPage) -> str:
     return "Practice" if page.phase == "practice" else "Rank" if page.kind == "rank" else "Foresee"
 
 
-def _told(explanation: Explanation) -> str:
+def _answer_text(explanation: Explanation) -> str:
     """The model's answer in words."""
     answer = explanation.prediction.answer
     if isinstance(answer, Span):

@@ -92,17 +92,17 @@ def _simulate_pages(
     tested, learned = items[: design.items], items[design.items : design.items + design.learning]
     practised = items[design.items + design.learning :]
 
-    def asked(names: Sequence[str], phase: Phase) -> list[PlannedPage]:
+    def test_pages(names: Sequence[str], phase: Phase) -> list[PlannedPage]:
         drawn = [names[at] for at in rng.permutation(len(names))]
         return [PlannedPage("", "predict", phase, item, (), (material.predicted(item),)) for item in drawn]
 
     order = () if arm == NONE else (arm,)
-    lessons = [PlannedPage("", "learn", "learn", learned[at], order) for at in rng.permutation(len(learned))]
+    learning_pages = [PlannedPage("", "learn", "learn", learned[at], order) for at in rng.permutation(len(learned))]
     return [
-        *asked(practised, "practice"),
-        *_with_checks(asked(tested, "pre"), design, material, rng),
-        *lessons,
-        *_with_checks(asked(tested, "post"), design, material, rng),
+        *test_pages(practised, "practice"),
+        *_with_checks(test_pages(tested, "pre"), design, material, rng),
+        *learning_pages,
+        *_with_checks(test_pages(tested, "post"), design, material, rng),
     ]
 
 

@@ -162,7 +162,7 @@ def _explainers(
     shared = np.stack([_average_ranks(row) for row in ranks])
     leads = ranks == ranks.min(axis=1, keepdims=True)
     first = (leads / leads.sum(axis=1, keepdims=True)).mean(axis=0)
-    found = [
+    ranked = [
         RankedExplainer(
             name,
             worths.worths[at],
@@ -173,7 +173,7 @@ def _explainers(
         )
         for at, name in enumerate(explainers)
     ]
-    return tuple(sorted(found, key=lambda each: -each.worth.value))
+    return tuple(sorted(ranked, key=lambda each: -each.worth.value))
 
 
 def _average_ranks(row: Floats) -> Floats:

@@ -42,7 +42,7 @@ def write(folder: Path, design: StudyDesign) -> None:
 
 def register(folder: Path, events: Events, facts: dict[str, Any]) -> None:
     """Keep the file's text and hash as an event, unless there is one."""
-    if events.one("registered", KEY) is None:
+    if events.get("registered", KEY) is None:
         content = (folder / FILE).read_bytes() if (folder / FILE).is_file() else b""
         body = {"sha256": _digest(content), "text": content.decode("utf-8", "replace"), **facts}
         events.append("registered", KEY, body=body)
@@ -50,7 +50,7 @@ def register(folder: Path, events: Events, facts: dict[str, Any]) -> None:
 
 def status(folder: Path, events: Events) -> Registration:
     """Whether the file is still what was registered."""
-    event = events.one("registered", KEY)
+    event = events.get("registered", KEY)
     if event is None:
         return Registration()
     content = (folder / FILE).read_bytes() if (folder / FILE).is_file() else b""

@@ -30,7 +30,7 @@ class RaterProgress:
         arm: in *simulate*.
         done: pages answered.
         total: pages in all.
-        passed: attention checks answered as they asked for.
+        passed: attention checks that were answered as requested.
         failed: those answered otherwise.
         kept: whether the rater is part of the analysis.
         seconds: median on a page; None before the first page that counts.
@@ -78,8 +78,8 @@ class StudyResults:
     @property
     def sentences(self) -> list[str]:
         """What the results say, warnings first."""
-        said = _rank_sentences(self.rank) if self.rank else _gain_sentences(self.gains) if self.gains else []
-        return [*self._warnings(), *(said or ["There are no answers yet that the analysis could use."])]
+        sentences = _rank_sentences(self.rank) if self.rank else _gain_sentences(self.gains) if self.gains else []
+        return [*self._warnings(), *(sentences or ["There are no answers yet that the analysis could use."])]
 
     def to_dict(self) -> dict[str, object]:
         """Plain JSON values, null where there is no number."""
@@ -162,10 +162,10 @@ def _progress(study: Study, rows: Sequence[StudyAnswer]) -> tuple[RaterProgress,
     )
 
 
-def _rank_sentences(found: RankResults) -> list[str]:
-    names = [each.name for each in found.explainers]
+def _rank_sentences(results: RankResults) -> list[str]:
+    names = [each.name for each in results.explainers]
     first = names[0]
-    beaten = found.beats(first)
+    beaten = results.beats(first)
     rivals = [name for name in names[1:] if name not in beaten]
     if not rivals:
         lead = f"Raters prefer {first} to every other explainer."
@@ -173,44 +173,46 @@ def _rank_sentences(found: RankResults) -> list[str]:
         lead = (
             f"No explainer is ranked first beyond doubt: {_listed([first, *rivals])} are not significantly different."
         )
-    said = [lead]
-    said += [
+    sentences = [lead]
+    sentences += [
         f"{first} stands before {pair.second} in {pair.share:.0%} of the rankings (ties count as half)."
-        for pair in found.pairs
+        for pair in results.pairs
         if pair.first == first and pair.significant
     ]
     if CONTROL in names:
-        better = [name for name in names if CONTROL in found.beats(name)]
+        better = [name for name in names if CONTROL in results.beats(name)]
         same = [name for name in names if name not in better and name != CONTROL]
         if same:
-            said.append(f"{WARNING}raters do not significantly prefer {_listed(same)} to random scores.")
-    said.append(
-        f"Agreement between raters is {found.between.value:.2f} (Kendall's tau-b, 0 for chance), with themselves "
-        f"{_number(found.within.mean)}."
+            sentences.append(f"{WARNING}raters do not significantly prefer {_listed(same)} to random scores.")
+    sentences.append(
+        f"Agreement between raters is {results.between.value:.2f} (Kendall's tau-b, 0 for chance), with themselves "
+        f"{_number(results.within.mean)}."
     )
-    return said
+    return sentences
 
 
-def _gain_sentences(found: GainResults) -> list[str]:
-    helping = [arm.arm for arm in found.arms if arm.helps]
-    said = []
-    for arm in found.arms:
+def _gain_sentences(results: GainResults) -> list[str]:
+    helping = [arm.arm for arm in results.arms if arm.helps]
+    sentences = []
+    for arm in results.arms:
         if arm.helps and arm.over_none is not None:
             over = arm.over_none
-            said.append(
+            sentences.append(
                 f"Explanations by {arm.arm} help: raters gain {100 * over.value:.1f} points of accuracy more than "
                 f"without any [{100 * over.low:.1f}, {100 * over.high:.1f}]."
             )
     if not helping:
-        said.append("No explainer helps raters significantly to foresee the model: gains are like those without any.")
+        sentences.append(
+            "No explainer helps raters significantly to foresee the model: no gain differs from that without any."
+        )
     if CONTROL in helping:
-        said.append(f"{WARNING}random scores help too, so that help does not come from what explanations tell.")
-    few = [arm.arm for arm in found.arms if arm.raters < 3]
+        sentences.append(f"{WARNING}random scores help too, so that help does not come from what explanations tell.")
+    few = [arm.arm for arm in results.arms if arm.raters < 3]
     if few:
-        said.append(f"{WARNING}fewer than three raters in {_listed(few)}: no interval, no test.")
-    if not any(arm.arm == NONE for arm in found.arms):
-        said.append(f"{WARNING}nobody has learned without explanations yet, so there is nothing to compare with.")
-    return said
+        sentences.append(f"{WARNING}fewer than three raters in {_listed(few)}: no interval, no test.")
+    if not any(arm.arm == NONE for arm in results.arms):
+        sentences.append(f"{WARNING}nobody has learned without explanations yet, so there is nothing to compare with.")
+    return sentences
 
 
 def _counted(raters: Sequence[RaterProgress], what: str) -> str:

@@ -19,7 +19,7 @@ class StudyAnswer:
         rater: pseudonym.
         arm: of the rater, in *simulate*.
         page: of the rater.
-        kind: what the page asked for.
+        kind: what the page asks for.
         phase: what it was for.
         item: what it was about.
         order: explainers of its explanations from A on.
@@ -87,7 +87,7 @@ class AttentionChecks:
     """How attentive a rater was.
 
     Attributes:
-        passed: attention checks answered as they asked for.
+        passed: attention checks that were answered as requested.
         failed: those answered otherwise.
         kept: whether the rater is part of the analysis.
     """

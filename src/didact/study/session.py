@@ -120,10 +120,10 @@ class Study:
         """
         hashed, token = self._code_hash(code), secrets.token_urlsafe(18)
         with self.ledger.writing() as events:
-            if events.one("invited", hashed) is None:
+            if events.get("invited", hashed) is None:
                 raise AccessError("this code is not known; check it, or ask the person who gave it to you")
             registration.register(self.folder, events, {"design": self.digest})
-            joined = events.one("joined", hashed)
+            joined = events.get("joined", hashed)
             rater = joined.rater if joined else self._begin(events, hashed)
             events.append("session", self._hash(token), rater=rater)
         return StudySession(token, joined is not None)
@@ -138,7 +138,7 @@ class Study:
         rater = self._rater(events, token)
         page = self._current(events, rater)
         key = f"{self._hash(token)}:{page.id}"
-        if page.id and events.one("shown", key) is None:
+        if page.id and events.get("shown", key) is None:
             with self.ledger.writing() as writing:
                 writing.append("shown", key, rater=rater, page=page.id)
         return page
@@ -160,7 +160,7 @@ class Study:
         response = checked(pages.shown(plan[page], self.design, self.material), value)
         with self.ledger.writing() as events:
             self._rater(events, token)  # who may have been deleted meanwhile
-            if events.one("answered", f"{rater}:{page}") is None:
+            if events.get("answered", f"{rater}:{page}") is None:
                 current = self._current(events, rater).id
                 if page != current:
                     raise InputError(f"page {page} is not open yet; the current one is {current or 'the last'}")
@@ -179,7 +179,7 @@ class Study:
         """
         hashed = self._code_hash(code)
         events = self.ledger.reading()
-        invited, joined = events.one("invited", hashed), events.one("joined", hashed)
+        invited, joined = events.get("invited", hashed), events.get("joined", hashed)
         if invited is None:
             raise AccessError("this code is not known, or what was answered with it is deleted already")
         kinds = ("joined", "session", "shown", "answered")
@@ -242,14 +242,14 @@ class Study:
         return self._plans[rater]
 
     def _rater(self, events: Events, token: str) -> str:
-        session = events.one("session", self._hash(token))
+        session = events.get("session", self._hash(token))
         if session is None:
             raise AccessError("this session is not known, or its data were deleted; join again with your code")
         return session.rater
 
     def _seconds(self, events: Events, token: str, page: str) -> float | None:
         """Since the page was shown in this session: a pause before that is not counted."""
-        shown = events.one("shown", f"{self._hash(token)}:{page}")
+        shown = events.get("shown", f"{self._hash(token)}:{page}")
         return None if shown is None else round(time.time() - shown.time, 3)
 
     def _code_hash(self, code: str) -> str:

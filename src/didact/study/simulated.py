@@ -47,7 +47,7 @@ class PlantedRaters:
     seed: int = 0
 
     def respond(self, page: PlannedPage, number: int, arm: str, labels: Sequence[str]) -> Response:
-        """The answer to a page, the same whenever it is asked for.
+        """The answer to a page, the same every time.
 
         Args:
             page: with what people are not shown.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from didact.errors import CapabilityError
+from didact.progress import advance, working
 from didact.study.rows import StudyAnswer
 
 MU, SIGMA = 0.0, 0.5
@@ -51,7 +52,11 @@ def skill_ratings(rows: Sequence[StudyAnswer], explainers: Sequence[str], seed: 
     games = [[row.ranks[name] for name in explainers] for row in rows if row.phase == "main" and row.ranks]
     came = _rated(games, len(explainers))
     rng = np.random.default_rng([seed, 3])
-    drawn = [_rated([games[at] for at in rng.permutation(len(games))], len(explainers)) for _ in range(ORDERS)]
+    drawn = []
+    with working("ratings over random orders", ORDERS):
+        for _ in range(ORDERS):
+            drawn.append(_rated([games[at] for at in rng.permutation(len(games))], len(explainers)))
+            advance(1)
     result = {}
     for at, name in enumerate(explainers):
         others = [order[at][0] for order in drawn]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 QUESTION = "Which explanation aligns the most with how you would explain this decision? Rank them; ties are allowed."
 """SMaT's question, for ranks instead of a choice."""
+TITLES = {"rank": "Which explanation is better?", "simulate": "Can you foresee the model?"}
 PREDICT = "What does the model predict for this?"
 LEARN = "This is what the model predicted. Look at it, then go on."
 LEARN_MARKED = "This is what the model predicted; what it relied on is marked. Look at it, then go on."
@@ -26,7 +27,7 @@ Do you agree to take part?"""
 
 INSTRUCTIONS = {
     "rank": """A model has made a decision about each item. Below the item stand several explanations of that decision:
-the same item, with what the decision is said to rest on marked; the stronger the colour, the more important.
+the same item, with the parts marked that the decision may rest on; the stronger the colour, the more important.
 
 Rank the explanations: 1 for the one that aligns the most with how you would explain the decision. Explanations that
 are equally good may have the same rank. How they were made is not shown, and their order on the page means nothing.
@@ -35,7 +36,7 @@ Some pages ask you to do something particular, to see whether pages are read."""
 model will say, mistakes included.
 
 First you foresee its decisions without help. Then you see items with the model's decisions, and learn how it decides.
-Then you foresee its decisions again. You will not be told during the test whether you were right. Some pages ask for a
+Then you foresee its decisions again. The test does not show whether you were right. Some pages ask for a
 particular answer, to see whether pages are read.""",
 }
 

@@ -135,6 +135,8 @@ class _Run:
         if self.recipe.choose == "loss" or not judges or not reference:
             return None, {}
         value, first = panel_value(judges, self.model, reference), samples.validation[: len(reference)]
+        if value is None:
+            return None, {}
         names = ", ".join(judge.name for judge in judges)
         return by_metrics(self.signal, first, reference, value), {"metrics": names}
 

@@ -166,27 +166,30 @@ def held_out_panel(
 
 def panel_value(
     judges: Sequence[Judge], model: Model, reference: Sequence[Explanation]
-) -> Callable[[Sequence[Explanation]], float]:
+) -> Callable[[Sequence[Explanation]], float] | None:
     """What epochs can be compared by: how learned explanations of some texts stand beside the reference's.
 
     The mean over metrics of the learned mean less the reference's, in standard deviations of the reference's advance
-    over random scores, so that no metric outweighs the others by its scale. Higher is better; 0 is the reference.
+    over random scores, so that no metric outweighs the others by its scale. Higher is better; 0 is the reference. None
+    where no metric tells the reference from random scores on any of the texts.
 
     Args:
         judges: the metrics.
         model: the explained model.
         reference: the reference's explanations of the texts.
     """
-    fitting = suited(judges, reference)
-    chance = random_scores(reference)
-    known = [(judge.grades(model, reference), judge.grades(model, chance)) for judge in fitting]
+    chance, known = random_scores(reference), []
+    for judge in suited(judges, reference):
+        theirs = judge.grades(model, reference)
+        spread = _spread(differences(theirs, judge.grades(model, chance)))
+        if spread > 0:
+            known.append((judge, theirs, (-1.0 if judge.lower_is_better else 1.0) / spread))
+    if not known:
+        return None
 
     def value(learned: Sequence[Explanation]) -> float:
-        advances = [
-            (-1.0 if judge.lower_is_better else 1.0) * _advance(judge.grades(model, learned), theirs, random)
-            for judge, (theirs, random) in zip(fitting, known, strict=True)
-        ]
-        return float(np.nanmean(advances)) if np.isfinite(advances).any() else math.nan
+        gaps = [unit * _mean_gap(judge.grades(model, learned), theirs) for judge, theirs, unit in known]
+        return float(np.mean(gaps))
 
     return value
 
@@ -207,10 +210,15 @@ def random_scores(explanations: Sequence[Explanation], seed: int = 0) -> list[Ex
     ]
 
 
-def _advance(own: Floats, theirs: Floats, random: Floats) -> float:
-    both = np.isfinite(own) & np.isfinite(theirs) & np.isfinite(random)
-    spread = float((theirs - random)[both].std()) if both.any() else 0.0
-    return float((own - theirs)[both].mean()) / spread if spread > 0 else math.nan
+def _spread(values: Floats) -> float:
+    """Standard deviation of those that are defined; 0 where none is."""
+    return float(np.nanstd(values)) if np.isfinite(values).any() else 0.0
+
+
+def _mean_gap(own: Floats, theirs: Floats) -> float:
+    """Mean difference over the texts where both are defined; 0 where none is."""
+    gap = differences(own, theirs)
+    return float(np.nanmean(gap)) if np.isfinite(gap).any() else 0.0
 
 
 def _measured(judge: Judge, values: Floats, beside: Sequence[Beside]) -> PanelRow:

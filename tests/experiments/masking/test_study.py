@@ -131,7 +131,7 @@ def test_the_report_has_what_was_not_trained_for_beside_the_rest(run: Path, find
         "Time",
     ]
     text = markdown(findings)
-    assert "too few to tell explainers apart" in text
+    assert "too few for significant differences between explainers" in text
     assert "| *random* |" in text
     assert "rationale\\_f1" in text
     assert "best\\_of\\_two" in text

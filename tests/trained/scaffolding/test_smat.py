@@ -15,6 +15,7 @@ from didact.errors import CapabilityError, InputError, ParameterError, UnknownNa
 from didact.models.load import load_model
 from didact.progress import listening
 from didact.protocols import Model
+from didact.store.parts import Parts
 from didact.testing.learned import case_model, case_texts
 from didact.testing.tiny import tiny_image_model
 from didact.trained.explainer import LearnedExplainer
@@ -106,6 +107,13 @@ def test_the_number_of_marked_words_follows_from_a_temperature_that_is_trained(t
     assert isinstance(learned.shape, HeadMixShape)
     assert float(learned.shape.log_temperature.detach().exp()) != pytest.approx(4.0, rel=1e-4)
     assert trained.signal.parameters["explanation"] == "softmax"
+
+
+def test_trainings_that_begin_with_the_same_search_share_it(folder: Path, trained: LearnedExplainer) -> None:
+    with listening(Stop("training", 0)):  # no student is trained
+        shared = made(folder=None, parts=Parts(folder / "parts"), students=0, spread=0.2)
+    assert np.array_equal(shared.shape.weights(), trained.shape.weights())  # type: ignore[operator]
+    assert shared.about.cost["best heads of the search"] == trained.about.cost["best heads of the search"]
 
 
 def test_without_search_and_meta_it_is_the_mean_of_all_heads() -> None:

@@ -46,7 +46,7 @@ from didact.provenance import content_hash
 from didact.store import files, keys
 from didact.store import records as record_store
 from didact.trained.explainer import LearnedExplainer
-from didact.types import Explanation
+from didact.types import Example, Explanation
 
 BACKGROUND = 64
 """Training texts that Deep SHAP is given as background."""
@@ -354,6 +354,7 @@ class DistillationJob(RecipeJob):
         return {
             "study": self.recipe.to_dict() | {"model": Path(str(self.recipe.model["source"])).name},
             "facts": facts,
+            "texts": {split: _counted(self.texts[split]) for split in SPLITS},
             "labels": {name: len(self._gather_rows(name)) for name in self._gathered},
             "speed": next((self._facts(step) for step in self.closing() if self.is_done(step)), {}),
             "means": means(grades),
@@ -363,3 +364,9 @@ class DistillationJob(RecipeJob):
 
     def _facts(self, step: KeyedStep) -> Plain:
         return cast("Plain", json.loads((self.parts.read(step.key).schema.metadata or {}).get(_FACTS, b"{}")))
+
+
+def _counted(texts: Sequence[Example]) -> dict[str, float]:
+    """How many texts there are, and how many words one has on average."""
+    words = sum(len(text.text.split()) for text in texts)
+    return {"texts": len(texts), "words": round(words / max(1, len(texts)), 1)}

@@ -91,7 +91,8 @@ def _monitor(
     if recipe.choose == "loss":
         return None
     some = [explanation for explanation in validation if len(explanation.units)][:VALIDATED]
-    return by_metrics(signal, samples.validation[: len(some)], some, panel_value(panel(), model, some))
+    value = panel_value(panel(), model, some)
+    return None if value is None else by_metrics(signal, samples.validation[: len(some)], some, value)
 
 
 def _shape_settings(recipe: DistillationRecipe, network: Network) -> Plain:

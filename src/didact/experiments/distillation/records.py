@@ -94,7 +94,7 @@ class StudyGrader:
             grades[name] = [grade.value for grade in made.measure(evidence)]
         grades[grading.AGAINST] = grading.against(self.model, explained)
         if all(one.example.rationale is not None for one in explained):
-            grades |= grading.rationales(explained)
+            grades |= grading.rationales(explained) | grading.stability(explained)
         return grades
 
     def records(

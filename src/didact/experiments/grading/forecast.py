@@ -24,14 +24,14 @@ REPORT = 2e-5
 
 
 @dataclass(frozen=True)
-class Work:
+class PartCost:
     """What one part of an evaluation takes per text: seconds, and evaluations of the model."""
 
     seconds: float = 0.0
     evaluated: float = 0.0
 
-    def __add__(self, other: Work) -> Work:
-        return Work(self.seconds + other.seconds, self.evaluated + other.evaluated)
+    def __add__(self, other: PartCost) -> PartCost:
+        return PartCost(self.seconds + other.seconds, self.evaluated + other.evaluated)
 
 
 @dataclass(frozen=True)
@@ -48,15 +48,15 @@ class Forecast:
 
     texts: int
     timed: int
-    methods: Mapping[str, Work]
-    metrics: Mapping[str, Work]
+    methods: Mapping[str, PartCost]
+    metrics: Mapping[str, PartCost]
     left_out: tuple[str, ...] = ()
 
     @property
-    def per_text(self) -> Work:
+    def per_text(self) -> PartCost:
         """What a text takes in all."""
         report = REPORT * len(self.methods) ** 2 * len(self.metrics)
-        return sum((*self.methods.values(), *self.metrics.values()), Work(report))
+        return sum((*self.methods.values(), *self.metrics.values()), PartCost(report))
 
     @property
     def seconds(self) -> float:
@@ -92,10 +92,12 @@ def forecast(experiment: GradingExperiment) -> Forecast:
     return Forecast(len(experiment.data.examples), len(texts), methods, graded, left_out)
 
 
-def _rehearse(experiment: GradingExperiment, texts: tuple[Example, ...]) -> tuple[dict[str, Work], dict[str, Work]]:
+def _rehearse(
+    experiment: GradingExperiment, texts: tuple[Example, ...]
+) -> tuple[dict[str, PartCost], dict[str, PartCost]]:
     """Carry an experiment out on these texts: what each method and each metric takes per text."""
     small = dataclasses.replace(experiment, data=dataclasses.replace(experiment.data, examples=texts))
-    methods, metrics = dict.fromkeys(small.explainers, Work()), dict.fromkeys(small.metrics, Work())
+    methods, metrics = dict.fromkeys(small.explainers, PartCost()), dict.fromkeys(small.metrics, PartCost())
     with tempfile.TemporaryDirectory() as folder:
         job = GradingJob(small, RunOptions(Path(folder)))
         for planned in job.rounds():
@@ -125,11 +127,11 @@ def estimates(experiment: GradingExperiment) -> list[Estimate]:
     return [*rows, dataclasses.replace(blank, method="total", seconds=expected.seconds, memory=memory, **whole)]
 
 
-def _timed(job: GradingJob, step: KeyedStep, texts: int) -> Work:
+def _timed(job: GradingJob, step: KeyedStep, texts: int) -> PartCost:
     with metered() as meter:
         job.do(step)
     advance(1)
-    return Work(meter.seconds / texts, meter.evaluated / texts)
+    return PartCost(meter.seconds / texts, meter.evaluated / texts)
 
 
 def _of_all_lengths(experiment: GradingExperiment) -> tuple[Example, ...]:

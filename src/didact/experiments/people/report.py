@@ -13,6 +13,7 @@ from didact.experiments.report.formatting import interval, number, p_value
 from didact.experiments.report.page import Page, Section, bullets, facts_list, scrolling
 from didact.experiments.report.table import ReportTable, TableCell, TableRow
 from didact.experiments.report.terminal import print_report
+from didact.render.markup import minus_signs
 from didact.stats.agreement import Agreement
 from didact.stats.clustered import Estimated
 from didact.study.design import CONTROL, NONE
@@ -79,12 +80,12 @@ def tables(results: StudyResults) -> list[tuple[str, ReportTable]]:
     return [(title, table) for title, table in made if table.rows]
 
 
-def rank_table(results: StudyResults, found: RankResults) -> ReportTable:
+def rank_table(results: StudyResults, ranking: RankResults) -> ReportTable:
     """A row per explainer, the highest worth first."""
-    rated = bool(results.skill) and found is results.rank
+    rated = bool(results.skill) and ranking is results.rank
     heads = ["explainer", "place", "worth", "mean rank", "first", *(["rating", "over orders"] if rated else [])]
     rows = []
-    for each in found.explainers:
+    for each in ranking.explainers:
         cells: list[TableCell | str | None] = [
             each.name,
             str(each.best) if each.best == each.worst else f"{each.best}–{each.worst}",
@@ -99,7 +100,7 @@ def rank_table(results: StudyResults, found: RankResults) -> ReportTable:
     return ReportTable.of(heads, rows, "lr")
 
 
-def pair_table(found: RankResults) -> ReportTable:
+def pair_table(ranking: RankResults) -> ReportTable:
     """A row per pair of explainers."""
     rows = [
         [
@@ -110,13 +111,13 @@ def pair_table(found: RankResults) -> ReportTable:
             f"{pair.share:.0%}",
             None if pair.significant or pair.raters_needed is None else str(pair.raters_needed),
         ]
-        for pair in sorted(found.pairs, key=lambda pair: pair.adjusted)
+        for pair in sorted(ranking.pairs, key=lambda pair: pair.adjusted)
     ]
     heads = ["preferred", "to", "difference of worths", "p, corrected", "stands before", "raters needed to show it"]
     return ReportTable.of(heads, rows, "llr")
 
 
-def gain_table(found: GainResults) -> ReportTable:
+def gain_table(gains: GainResults) -> ReportTable:
     """A row per arm."""
     rows = [
         TableRow(
@@ -131,7 +132,7 @@ def gain_table(found: GainResults) -> ReportTable:
             ],
             kind="control" if arm.arm in (NONE, CONTROL) else "body",
         )
-        for arm in found.arms
+        for arm in gains.arms
     ]
     heads = ["learned with", "raters", "before, %", "after, %", "gain, points", "over none", "p, corrected"]
     return ReportTable.of(heads, rows, "lr")
@@ -185,9 +186,11 @@ def _chart(results: StudyResults) -> str:
     return charts.forest({"Gains over none": bars}, caption) if bars else ""
 
 
-def _bar(name: str, found: Estimated, scale: float) -> Bar:
-    ends = (scale * found.low, scale * found.high)
-    return Bar(name, scale * found.value, *ends, note=f"{scale * found.value:.2f}", control=name == CONTROL)
+def _bar(name: str, estimate: Estimated, scale: float) -> Bar:
+    ends = (scale * estimate.low, scale * estimate.high)
+    return Bar(
+        name, scale * estimate.value, *ends, note=minus_signs(_estimate(estimate, scale).text), control=name == CONTROL
+    )
 
 
 def _agreement(results: StudyResults) -> list[tuple[str, str]]:
@@ -224,13 +227,15 @@ def _unchanged(unchanged: bool | None) -> str:
     return "unchanged" if unchanged else "changed; the first text is kept among the events"
 
 
-def _agreed(found: Agreement) -> str:
-    return f"{number(found.value)} {interval(found.low, found.high)}, {found.comparisons:,} comparisons"
+def _agreed(agreement: Agreement) -> str:
+    return f"{number(agreement.value)} {interval(agreement.low, agreement.high)}, {agreement.comparisons:,} comparisons"
 
 
-def _estimate(found: Estimated, scale: float = 1) -> TableCell:
+def _estimate(estimate: Estimated, scale: float = 1) -> TableCell:
     decimals = 1 if scale == 100 else 2
-    ends = f"[{scale * found.low:.{decimals}f}, {scale * found.high:.{decimals}f}]"
+    ends = f"[{scale * estimate.low:.{decimals}f}, {scale * estimate.high:.{decimals}f}]"
     return TableCell(
-        f"{scale * found.value:.{decimals}f}", note=ends if found.low == found.low else "", value=scale * found.value
+        f"{scale * estimate.value:.{decimals}f}",
+        note=ends if estimate.low == estimate.low else "",
+        value=scale * estimate.value,
     )

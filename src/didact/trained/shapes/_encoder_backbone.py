@@ -51,6 +51,8 @@ def explained_backbone(model: Model, settings: EncoderConfig) -> tuple[PreTraine
         raise CapabilityError(f"{model.name} is no network whose encoder could be copied; {CURE}")
     if is_packed(model.network):
         raise CapabilityError(f"{model.name} has packed weights, which cannot be trained; {CURE}")
+    if not model.traits.one_stack:
+        raise CapabilityError(f"{model.name} is an encoder-decoder, of which no encoder can be copied; {CURE}")
     body = model.network.base_model
     config = copy.deepcopy(getattr(body, "config", model.network.config))
     set_dropout(config, settings.dropout)
@@ -69,6 +71,7 @@ def can_copy(model: Model) -> bool:
         isinstance(model, NetworkModel)
         and DIFFERENTIABLE in model.capabilities
         and GENERATIVE not in model.capabilities
+        and model.traits.one_stack
         and not model.traits.reads_last
         and not is_packed(model.network)
     )
