@@ -52,7 +52,6 @@ def test_the_table_of_metrics_is_up_to_date() -> None:
         ("docs/simulability.md", 1),
         ("docs/smat.md", 1),
         ("docs/study.md", 1),
-        ("docs/words.md", 1),
     ],
 )
 def test_the_python_of_the_docs_runs(page: str, blocks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

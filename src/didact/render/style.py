@@ -182,6 +182,7 @@ div.didact{padding:0 1.1rem;border-radius:.4rem}
 .didact .track i{position:absolute;top:0;bottom:0;background:var(--tint);border-radius:1px}
 @media (max-width: 46rem){
  .didact main{padding:2rem 1.1rem 3rem}
+ .didact .tool{flex-wrap:wrap;gap:.1rem .6rem}
  .didact .methods>tbody>tr>th,.didact .methods>tbody>tr>td{display:block;width:auto;padding:1rem 0 0}
  .didact .methods>tbody>tr>td{padding:.5rem 0 1rem}
  .didact .methods:not(.tiles)>tbody>tr{display:flex;flex-direction:column;padding:1rem 0}
