@@ -54,6 +54,7 @@ BACKGROUND = (
         inputs=("text", "pair"),
         axioms=frozenset({"completeness"}),
         tolerance=TOLERANCE,
+        aliases=("deepshap",),
     )
 )
 @dataclass(frozen=True, kw_only=True)

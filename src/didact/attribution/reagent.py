@@ -99,7 +99,7 @@ class Reagent(Attribution):
 
     def _compare(self, replaced: Bools, values: Floats, target: Target) -> Outcome:
         drop = values[0] - values[1:]
-        bounded = target.scale == "probability"
+        bounded = target.scale == "probability" and target.contrast is None
         update = 2 * np.arctanh(np.clip(drop, -1 + 1e-6, 1 - 1e-6)) if bounded else drop  # logit((1 + drop) / 2)
         kept = len(replaced) - self.rounds
         with_unit = update @ replaced / self.rounds

@@ -66,7 +66,7 @@ class Absence:
                 return cls("blur", rest or None)
             if text in menu and ":" not in text:
                 return cls(kind)
-        raise ParameterError(f"unknown absence operator {text!r}; allowed: {', '.join(menu)}")
+        raise ParameterError(f"unknown perturbation {text!r}; allowed: {', '.join(menu)}")
 
     @property
     def removes(self) -> bool:

@@ -131,7 +131,7 @@ def test_the_report_has_what_was_not_trained_for_beside_the_rest(run: Path, find
         "Time",
     ]
     text = markdown(findings)
-    assert "too few to tell explainers apart" in text
+    assert "too few for significant differences between explainers" in text
     assert "| *random* |" in text
     assert "rationale\\_f1" in text
     assert "best\\_of\\_two" in text
@@ -165,8 +165,8 @@ def test_a_dry_run_counts_and_computes_nothing(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_a_kind_without_a_dry_run_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "recipes/grading/quick.toml", "--dry-run"]) == 2
-    assert "a recipe of grading has no dry run" in capsys.readouterr().err
+    assert main(["run", "recipes/simulability/quick.toml", "--dry-run"]) == 2
+    assert "a recipe of simulability has no dry run" in capsys.readouterr().err
 
 
 def test_validation_texts_that_are_test_texts_are_left_out(tmp_path: Path) -> None:
@@ -249,7 +249,9 @@ def test_verdicts_follow_the_numbers(findings: MaskingFindings) -> None:
     failed = {"search/comp": {"trials": 30, "failed": [[3, "the metric is nan"]]}}
     made = made_up(findings, {"comp": comp, "rationale_f1": f1}, searches=failed)
     text = "\n".join(made.sentences)
-    assert "faml is best, or not distinguishable from the best, on 1 of 1 metrics against rivals as they are" in text
+    lead = "faml is best, or not significantly different from the best, on"
+    assert f"{lead} 1 of 1 metrics against rivals as they are" in text
+    assert "that do not search by a metric" not in text
     assert "paml against gradient_x_input: better on comp, worse on none." in text
     assert "paml against occlusion: better on none, worse on comp." in text
     assert re.search(r"paml without destroy: comp -0\.\d+ \(worse\)", text)
@@ -257,6 +259,15 @@ def test_verdicts_follow_the_numbers(findings: MaskingFindings) -> None:
     assert "Warning: on rationale_f1, which they were not trained for, faml comp are worse than random scores." in text
     assert "worse than gradient_x_input" in text
     assert "1 of 30 trials of search/comp failed; trial 3: the metric is nan" in text
+
+
+def test_rivals_that_search_by_the_metric_stand_apart(findings: MaskingFindings) -> None:
+    rivals = ["gradient_x_input", {"method": "solvex", "label": "solvex_comp"}]
+    means = {"faml comp": 0.5, "paml comp": 0.3, "gradient_x_input": 0.2, "solvex_comp": 0.7, "random": 0.1}
+    made = replace(made_up(findings, {"comp": drawn(means)}), recipe=recipe(rivals=rivals, selections={}))
+    text = "\n".join(made.sentences)
+    assert "on 0 of 1 metrics against rivals as they are" in text
+    assert "on 1 of 1 metrics against rivals that do not search by a metric (all but solvex_comp) (comp)." in text
 
 
 def test_a_selection_with_the_same_right_can_take_the_lead_away(findings: MaskingFindings) -> None:

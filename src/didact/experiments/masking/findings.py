@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from didact.attribution.base import ATTRIBUTIONS
 from didact.experiments.distillation.summary import Grades, gather, spread
 from didact.experiments.engine.objects import read_object
 from didact.experiments.engine.toml import Plain
@@ -154,10 +156,18 @@ class MaskingFindings:
     def _leading(self) -> list[str]:
         """Whether the refined (else the trained) explainer leads, against rivals as they are and with its own right."""
         if not self._tested:
-            return [f"{WARNING}{self.texts} test texts are too few to tell explainers apart."] if self.texts else []
+            return (
+                [f"{WARNING}{self.texts} test texts are too few for significant differences between explainers."]
+                if self.texts
+                else []
+            )
         chosen = [*self.recipe.selections, *self._drawn]
         stage = self.recipe.stages[-1]
-        lines = [self._standing(stage, "as they are", [row for row in self.rows if row not in chosen])]
+        given = [row for row in self.rows if row not in chosen]
+        lines = [self._standing(stage, "as they are", given)]
+        if searching := [one.label for one in self.recipe.rivals if _searches(one.name)]:
+            plain = [row for row in given if row not in searching]
+            lines.append(self._standing(stage, f"that do not search by a metric (all but {listed(searching)})", plain))
         if chosen:
             own = [row for row in (stage, drawn_row(stage)) if row in self.rows]
             others = [row for row in self.rows if row not in own]
@@ -172,7 +182,9 @@ class MaskingFindings:
     def _standing(self, stage: str, right: str, rows: Sequence[str]) -> str:
         """On how many metrics a row leads, among some."""
         leads = [metric for metric in self.comparisons if self._leads(stage, metric, rows)]
-        best = f"{stage} is best, or not distinguishable from the best, on {len(leads)} of {len(self.comparisons)}"
+        best = (
+            f"{stage} is best, or not significantly different from the best, on {len(leads)} of {len(self.comparisons)}"
+        )
         return f"{best} metrics against rivals {right}" + (f" ({listed(leads)})." if leads else ".")
 
     @property
@@ -264,3 +276,8 @@ class MaskingFindings:
                     f"{reason}"
                 )
         return lines
+
+
+def _searches(method: str) -> bool:
+    """Whether a method looks for what is best by a metric on the very text that it explains."""
+    return "metric" in {item.name for item in dataclasses.fields(ATTRIBUTIONS.get(method))}
