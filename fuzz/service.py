@@ -57,6 +57,7 @@ class Tally:
     statuses: Counter[int] = field(default_factory=Counter)
     failures: list[tuple[int, str]] = field(default_factory=list)
     slowest: float = 0.0
+    unanswered: int = 0
 
 
 def main() -> int:
@@ -64,14 +65,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--requests", type=int, default=10_000)
+    parser.add_argument("--minutes", type=float, default=60.0, help="begin no request after so many (default: 60)")
     parser.add_argument("--only", type=int, metavar="NUMBER", help="send this one alone and print the answer")
     parser.add_argument("--out", type=Path, metavar="FILE")
     options = parser.parse_args()
     if options.only is not None:
         print(hostile(options.seed, options.only), asyncio.run(send_some(options.seed, [options.only])))
         return 0
-    tally = asyncio.run(send_some(options.seed, range(options.requests)))
-    record = {"seed": options.seed, "requests": options.requests, "slowest_seconds": round(tally.slowest, 2)}
+    tally = asyncio.run(send_some(options.seed, range(options.requests), options.minutes))
+    sent = sum(tally.statuses.values()) + tally.unanswered
+    record = {"seed": options.seed, "requests": sent, "slowest_seconds": round(tally.slowest, 2)}
     record |= {"statuses": {str(status): count for status, count in sorted(tally.statuses.items())}}
     record |= {"failures": tally.failures}
     print(json.dumps(record, indent=1))
@@ -80,14 +83,17 @@ def main() -> int:
     return 1 if tally.failures else 0
 
 
-async def send_some(seed: int, numbers: range | list[int]) -> Tally:
-    """Send requests, sixteen at a time."""
+async def send_some(seed: int, numbers: range | list[int], minutes: float = 60.0) -> Tally:
+    """Send requests, sixteen at a time, and begin none after so many minutes."""
     tally = Tally()
+    end = time.monotonic() + 60 * minutes
     waiting = iter(numbers)
     async with _client() as client:
 
         async def sender() -> None:
             for number in waiting:
+                if time.monotonic() > end:
+                    return
                 await _send(client, tally, number, hostile(seed, number))
 
         await asyncio.gather(*(sender() for _ in range(16)))
@@ -188,12 +194,14 @@ async def _send(client: httpx2.AsyncClient, tally: Tally, number: int, request: 
     try:
         sent = client.request(request.verb, request.path, headers=request.headers, content=request.body)
         response = await asyncio.wait_for(sent, SECONDS)
-        problem = _wrong(response)
         tally.statuses[response.status_code] += 1
+        problem = _wrong(response)
     except TimeoutError:
         problem = f"no answer within {SECONDS:g} seconds"
+        tally.unanswered += 1
     except Exception as raised:
         problem = f"{type(raised).__name__}: {raised}"
+        tally.unanswered += 1
     tally.slowest = max(tally.slowest, time.monotonic() - start)
     if problem:
         tally.failures.append((number, problem))

@@ -9,7 +9,7 @@ from didact.attribution._partial import watching
 from didact.progress import listening
 from didact.protocols import Model
 from didact.service.tasks import Computed
-from didact.service.work import Progress, Work
+from didact.service.work import Work, WorkProgress
 from didact.types import Explanation
 
 
@@ -94,4 +94,4 @@ class _Listener:
         if not any(work.wanted for work in self.works):
             raise AbandonedError
         for work in self.works:
-            work.report(Progress(self.what, self.done, self.total))
+            work.report(WorkProgress(self.what, self.done, self.total))

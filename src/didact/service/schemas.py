@@ -9,33 +9,33 @@ from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, Stric
 EXAMPLE = "A warm, funny and wonderful film."
 
 
-class Shape(BaseModel):
+class RequestShape(BaseModel):
     """A JSON object with these entries and no others."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class TextBody(Shape):
+class TextBody(RequestShape):
     """A text, or a pair of texts."""
 
     text: str
     text_pair: str | None = None
 
 
-class QuestionBody(Shape):
+class QuestionBody(RequestShape):
     """A question about a passage."""
 
     question: str
     passage: str
 
 
-class ImageBody(Shape):
+class ImageBody(RequestShape):
     """An image."""
 
     image: str = Field(description="The bytes of a PNG or JPEG file in base64.")
 
 
-class SpanBody(Shape):
+class SpanBody(RequestShape):
     """A part of a text, by its characters."""
 
     start: int
@@ -50,7 +50,7 @@ Inputs = Annotated[list[Input], Field(min_length=1, description="Texts, pairs, q
 Seconds = Annotated[float | None, Field(strict=False, gt=0, description="Answer within this time, or with 504.")]
 
 
-class PredictBody(Shape):
+class PredictBody(RequestShape):
     """Inputs for plain predictions."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"inputs": [EXAMPLE, "A dull plot."]}]})
@@ -78,7 +78,7 @@ class ExplainBody(PredictBody):
     target: TargetBody = Field(None, description="A label, its index or a span; what is predicted when not given.")
 
 
-class CompareBody(Shape):
+class CompareBody(RequestShape):
     """One input to explain by several methods."""
 
     model_config = ConfigDict(

@@ -14,7 +14,7 @@ from didact.types import Example, Explanation
 
 
 @dataclass(frozen=True)
-class Progress:
+class WorkProgress:
     """How far a piece of work is."""
 
     what: str
@@ -47,7 +47,7 @@ class Work:
     expected: float = 0.0
     timed: bool = False
     background: bool = False
-    watch: Callable[[Progress | list[Explanation]], None] | None = None
+    watch: Callable[[WorkProgress | list[Explanation]], None] | None = None
     result: Future[list[Computed]] = field(default_factory=Future)
     partial: list[Explanation] | None = None
     started: bool = False
@@ -78,7 +78,7 @@ class Work:
         """Nobody waits any more."""
         self._gone.set()
 
-    def report(self, news: Progress | list[Explanation]) -> None:
+    def report(self, news: WorkProgress | list[Explanation]) -> None:
         """Pass on what is known before the end."""
         if isinstance(news, list):
             self.partial = news

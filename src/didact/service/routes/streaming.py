@@ -17,7 +17,7 @@ from didact.service.problems import Refusal, refusal_of
 from didact.service.routes.explaining import REFUSED
 from didact.service.schemas import ExplainBody
 from didact.service.strict import JsonRoute
-from didact.service.work import Progress, Work
+from didact.service.work import Work, WorkProgress
 from didact.service.workers import ModelWorker
 from didact.types import Explanation
 from didact.validation import dump_json
@@ -25,7 +25,7 @@ from didact.validation import dump_json
 EVERY = 0.1
 """Seconds between reports of progress at least."""
 
-News = Progress | list[Explanation] | None
+News = WorkProgress | list[Explanation] | None
 """What a worker reports; nothing stands for the end."""
 
 router = APIRouter(prefix="/v1", route_class=JsonRoute, tags=["explain"], responses=REFUSED)
