@@ -20,7 +20,6 @@ from didact.models.planner import Ints, run
 from didact.protocols import ExampleLike, Model, QuicklyIdentified, TargetLike
 from didact.provenance import content_hash, is_sampled, versions
 from didact.trained import checkpoints, held_out, onnx, serialization
-from didact.trained.checking import misfits
 from didact.trained.disagreement import DisagreementEstimate
 from didact.trained.metadata import ExplainerMetadata, SavedDescription
 from didact.trained.notes import check_single_label, target_note, unread_note
@@ -54,7 +53,7 @@ class LearnedExplainer:
         verdict: whether it is good at what it learned on held-out texts, in a sentence; empty where nothing is known.
         caution: the sentence that its explanations carry where that was not shown; else empty.
         disagreement: the estimate of its distance to its reference; None where none was fitted.
-        checked: the same from a few evaluations of the model on each text, see ``checked_disagreement``.
+        checked: the same from a few evaluations of the model on each text, see ``didact.trained.checked``.
         reads_all: whether every call reads all weights of the model, to see that it was trained for it. False looks at
             it where predictions are given, and reads it when it looks different or after a while.
     """
@@ -220,28 +219,6 @@ class LearnedExplainer:
             return [{}] * len(items)
         rows = np.stack([known.measured.row(*text) for text in zip(items, scores, predictions, units, strict=True)])
         return [{"disagreement": float(value)} for value in known(rows)]
-
-    def checked_disagreement(self, model: Model, explanations: Sequence[Explanation]) -> Floats:
-        """Expected disagreement of its explanations with its reference, after a few evaluations of the model on each.
-
-        Args:
-            model: the explained model.
-            explanations: that this explainer made.
-        """
-        known = self.checked
-        if known is None:
-            raise ParameterError(
-                "this explainer has no estimate of its disagreement that rests on checks; train it again with held-out "
-                "texts"
-            )
-        if not explanations:
-            return np.empty(0)
-        items, misfit = self.shape.read_explained(model, explanations), misfits(model, explanations)
-        rows = [
-            known.measured.row(item, one.array, one.prediction, one.units, float(missed))
-            for item, one, missed in zip(items, explanations, misfit, strict=True)
-        ]
-        return known(np.stack(rows))
 
     def _scores(self, items: Sequence[Item]) -> list[Floats]:
         """One pass over all texts, in batches of similar length: scores of the units of each."""

@@ -9,6 +9,7 @@ from typing import ClassVar
 from didact.errors import ParameterError
 from didact.meter import metered
 from didact.protocols import Explainer, Model
+from didact.trained.checked import checked_disagreement
 from didact.trained.checking import CHECKS
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.wrapping import WrappedExplainer, added
@@ -84,7 +85,7 @@ class FallbackExplainer(WrappedExplainer):
     def _checked(self, model: Model, explanations: Sequence[Explanation]) -> list[Explanation]:
         """The same with the disagreement that is expected after checks."""
         with metered() as meter:
-            values = self.learned.checked_disagreement(model, explanations)
+            values = checked_disagreement(self.learned, model, explanations)
         count = max(1, len(explanations))
         cost = Cost(CHECKS, 0, round(meter.evaluated / count), meter.seconds / count)
         return [
