@@ -20,6 +20,7 @@ from didact.data.load import load_data
 from didact.models.compose import compose
 from didact.models.network import NetworkModel
 from didact.stats.correlation import spearman
+from didact.trained.checked import checked_disagreement
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.fidelity import agreement_with_reference
 from didact.trained.train import train
@@ -85,7 +86,7 @@ def _kind(model: NetworkModel, explainer: LearnedExplainer, source: str, split: 
     observed = 1 - agreement_with_reference(learned, reference, explainer.signal)["spearman"]
     expected = np.array([one.details["disagreement"] for one in learned])
     known = np.isfinite(observed)
-    checked = explainer.checked_disagreement(model, learned)
+    checked = checked_disagreement(explainer, model, learned)
     assert explainer.disagreement is not None
     assert explainer.checked is not None
     threshold, doubtful = explainer.disagreement.threshold, checked > explainer.checked.threshold

@@ -12,7 +12,8 @@ from didact.models.load import load_model
 from didact.ops.units import word_spans
 from didact.protocols import Model
 from didact.testing.tiny import keyword_predict
-from didact.trained.checking import CHECKS, checked_disagreement, misfits
+from didact.trained.checked import checked_disagreement
+from didact.trained.checking import CHECKS, misfits
 from didact.trained.disagreement import ALL, CHECKED, DisagreementEstimate
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.fallback import FallbackExplainer
@@ -76,18 +77,15 @@ def test_both_estimates_are_fitted_saved_and_loaded(model: Model, learned: Learn
     again = loaded.explain(model, texts(5, seed=1))
     assert [one.details for one in again] == [one.details for one in explained]
     np.testing.assert_array_equal(
-        checked_disagreement(loaded.checked, loaded.shape, model, again),
-        checked_disagreement(learned.checked, learned.shape, model, explained),
+        checked_disagreement(loaded, model, again), checked_disagreement(learned, model, explained)
     )
-    assert checked_disagreement(learned.checked, learned.shape, model, []).shape == (0,)
+    assert checked_disagreement(learned, model, []).shape == (0,)
 
 
 def test_checks_notice_scores_that_are_wrong(model: Model, learned: LearnedExplainer) -> None:
     explained = learned.explain(model, texts(30, seed=2))
     turned = [dataclasses.replace(one, scores=tuple(-score for score in one.scores)) for one in explained]
-    right, wrong = (
-        checked_disagreement(learned.checked, learned.shape, model, some).mean() for some in (explained, turned)
-    )
+    right, wrong = (checked_disagreement(learned, model, some).mean() for some in (explained, turned))
     assert wrong > right + 0.2
 
 
@@ -99,11 +97,11 @@ def test_a_fallback_with_checks_counts_them(model: Model, learned: LearnedExplai
     found = nothing.explain(model, given)
     assert [one.method for one in found] == ["l2e"] * 6
     assert {one.cost.forwards for one in found} == {1 + CHECKS}
-    expected = checked_disagreement(learned.checked, learned.shape, model, learned.explain(model, given))
+    expected = checked_disagreement(learned, model, learned.explain(model, given))
     assert [one.details["disagreement"] for one in found] == pytest.approx(expected.tolist())
     without = LearnedExplainer(learned.shape, learned.signal, dataclasses.replace(learned.about, checked=None))
     with pytest.raises(ParameterError, match="no estimate of its disagreement that rests on checks"):
-        checked_disagreement(without.checked, without.shape, model, found)
+        checked_disagreement(without, model, found)
     with pytest.raises(ParameterError, match="has no estimate of its disagreement"):
         FallbackExplainer(without, Occlusion(), check=True)
 

@@ -10,7 +10,7 @@ import torch
 from didact.attribution.lime import Lime
 from didact.attribution.occlusion import Occlusion
 from didact.attribution.random import Random
-from didact.errors import FormatError, InputError, ParameterError, UnknownNameError
+from didact.errors import CapabilityError, FormatError, InputError, ParameterError, UnknownNameError
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
 from didact.progress import listening
@@ -208,7 +208,10 @@ def test_few_texts_give_no_estimate_of_disagreement(model: Model) -> None:
         (texts(9), {"fresh": True}, ParameterError, "occlusion has no seed"),
         (texts(9), {"choose": "best"}, ParameterError, "choose of l2e must be 'panel', 'loss', 'top_weight', got"),
         (texts(9), {"embeddings": "first"}, ParameterError, "embeddings of l2e must be 'own', 'kept', None, got"),
-        (texts(9), {"embeddings": "kept"}, ParameterError, "use reading='tokens'"),
+        (texts(9), {"embeddings": "kept", "reading": "words"}, ParameterError, "use reading='tokens'"),
+        (texts(9), {"shape": "encoder", "width": 8}, ParameterError, "width of l2e is a setting of shape 'scorer'"),
+        (texts(9), {"width": 8, "layers": (0,)}, ParameterError, "layers of l2e is a setting of shape 'probe'"),
+        (texts(9), {"shape": "encoder"}, CapabilityError, "no network whose encoder could be copied"),
         (texts(9), {"embeddings": "kept", "reading": "tokens"}, ParameterError, "no embeddings to keep"),
     ],
 )

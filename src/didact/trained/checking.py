@@ -12,10 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from didact.errors import ParameterError
 from didact.protocols import Model
-from didact.trained.disagreement import DisagreementEstimate
-from didact.trained.shapes.base import Shape
 from didact.types import Explanation, Floats, Keep
 
 CHECKS = 16
@@ -38,32 +35,6 @@ def misfits(model: Model, explanations: Sequence[Explanation], checks: int = CHE
     values = model.score([one.units for one in explanations], [one.target for one in explanations], keep)
     pairs = zip(explanations, keep, values, strict=True)
     return np.array([1.0 - _correlation(mask @ one.array, value) for one, mask, value in pairs])
-
-
-def checked_disagreement(
-    known: DisagreementEstimate | None, shape: Shape, model: Model, explanations: Sequence[Explanation]
-) -> Floats:
-    """Expected disagreement of explanations with their reference, after a few evaluations of the model on each.
-
-    Args:
-        known: the estimate of the explainer that made them, ``LearnedExplainer.checked``.
-        shape: its network.
-        model: the explained model.
-        explanations: of texts.
-    """
-    if known is None:
-        raise ParameterError(
-            "this explainer has no estimate of its disagreement that rests on checks; "
-            "train it again with held-out texts"
-        )
-    if not explanations:
-        return np.empty(0)
-    items, misfit = shape.read_explained(model, explanations), misfits(model, explanations)
-    rows = [
-        known.measured.row(item, one.array, one.prediction, one.units, float(missed))
-        for item, one, missed in zip(items, explanations, misfit, strict=True)
-    ]
-    return known(np.stack(rows))
 
 
 def _masks(explanation: Explanation, checks: int) -> Keep:

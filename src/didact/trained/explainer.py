@@ -53,7 +53,7 @@ class LearnedExplainer:
         verdict: whether it is good at what it learned on held-out texts, in a sentence; empty where nothing is known.
         caution: the sentence that its explanations carry where that was not shown; else empty.
         disagreement: the estimate of its distance to its reference; None where none was fitted.
-        checked: the same from a few evaluations of the model on each text, see ``checking.checked_disagreement``.
+        checked: the same from a few evaluations of the model on each text, see ``didact.trained.checked``.
         reads_all: whether every call reads all weights of the model, to see that it was trained for it. False looks at
             it where predictions are given, and reads it when it looks different or after a while.
     """

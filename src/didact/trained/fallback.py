@@ -9,7 +9,8 @@ from typing import ClassVar
 from didact.errors import ParameterError
 from didact.meter import metered
 from didact.protocols import Explainer, Model
-from didact.trained.checking import CHECKS, checked_disagreement
+from didact.trained.checked import checked_disagreement
+from didact.trained.checking import CHECKS
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.wrapping import WrappedExplainer, added
 from didact.types import Card, Cost, Explanation, JsonValue, Units
@@ -24,7 +25,7 @@ class FallbackExplainer(WrappedExplainer):
 
     Args:
         learned: an explainer with an estimate of its disagreement.
-        slow: explains the uncertain texts; mostly the reference.
+        slow: explains the doubtful texts; mostly the reference.
         above: expected disagreement above which a text is explained again; the threshold of the estimate when not
             given.
         check: evaluate the model a few times on each text (``checking.CHECKS``) to see whether the scores predict it.
@@ -35,7 +36,7 @@ class FallbackExplainer(WrappedExplainer):
         family="learned",
         summary="A learned explainer, and a slow one for texts on which much disagreement is expected.",
         reference="didact",
-        cost="that of the learned explainer; for uncertain texts that of the slow one as well",
+        cost="that of the learned explainer; for doubtful texts that of the slow one as well",
     )
 
     def __init__(
@@ -63,7 +64,7 @@ class FallbackExplainer(WrappedExplainer):
         return {**super().parameters, "above": self.above, "check": self.check, "slow": self.slow.card.name, **own}
 
     def cost(self, units: Units) -> Cost:
-        """That of an uncertain text, which is the most."""
+        """That of a doubtful text, which is the most."""
         checks = Cost(forwards=CHECKS) if self.check else Cost(forwards=0)
         return added(added(self.learned.cost(units), checks), self.slow.cost(units))
 
@@ -84,7 +85,7 @@ class FallbackExplainer(WrappedExplainer):
     def _checked(self, model: Model, explanations: Sequence[Explanation]) -> list[Explanation]:
         """The same with the disagreement that is expected after checks."""
         with metered() as meter:
-            values = checked_disagreement(self.learned.checked, self.learned.shape, model, explanations)
+            values = checked_disagreement(self.learned, model, explanations)
         count = max(1, len(explanations))
         cost = Cost(CHECKS, 0, round(meter.evaluated / count), meter.seconds / count)
         return [

@@ -146,9 +146,8 @@ def _statistics(results: Results) -> str:
     rows = []
     for data, published in SIZES.items():
         known = results.summaries.get(data, {}).get("texts", {})
-        here = [known[split]["texts"] for split in SPLITS if split in known] or [None] * 3
-        words = [*here, known["test"]["words"] if "test" in known else None]
-        cells = [text for pair in zip(published, words, strict=True) for text in (f"{pair[0]:,}", _count(pair[1]))]
+        here = [known.get(split, {}).get("texts") for split in SPLITS] + [known.get("test", {}).get("words")]
+        cells = [text for pair in zip(published, here, strict=True) for text in (f"{pair[0]:,}", _count(pair[1]))]
         rows.append([data, *cells])
     note = f"Paper: {REFERENCE}. Here: texts that a study learned from, chose by and was graded on; – where none ran."
     made = markdown_table(("data", *heads), rows, "lr")
