@@ -17,7 +17,6 @@ from typing import Any
 
 import torch
 
-from didact.data.load import load_data
 from didact.experiments.engine.run import run_job
 from didact.experiments.engine.steps import RunOptions
 from didact.experiments.grading.forecast import forecast
@@ -46,7 +45,7 @@ def main() -> None:
 def measure(texts: int) -> dict[str, Any]:
     """Estimate the evaluation, then carry it out, report included, and time both."""
     recipe = GradingRecipe.from_dict({"name": "sst2", "data": {**DATA, "limit": texts}, "explainers": "default"})
-    experiment = prepare(recipe, data=load_data(**DATA, limit=texts))
+    experiment = prepare(recipe)
     load_before = os.getloadavg()[0]
     start, cpu_start = time.perf_counter(), time.process_time()
     expected = forecast(experiment)

@@ -12,7 +12,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+<<<<<<< HEAD
 from benchmarks import common, memory, metric_quality, planted, shapley
+=======
+from benchmarks import common, evaluation, memory, planted, shapley
+>>>>>>> evaluate22
 from didact.experiments.distillation.summary import gather, versus
 from didact.experiments.grading import reliability
 from tests.docs.test_docs import REPO, script
@@ -130,3 +134,8 @@ def test_the_summary_of_a_study_is_that_of_its_records(study: str, metric: str) 
         assert (ours.own, ours.theirs, ours.ratio) == pytest.approx(
             tuple(theirs[key] for key in ("own", "theirs", "ratio"))
         )
+
+
+def test_the_page_of_evaluate_is_that_of_its_record() -> None:
+    record = json.loads((RESULTS / "evaluation.json").read_text("utf-8"))
+    assert (RESULTS / "evaluation.md").read_text("utf-8") == evaluation.page(record)

@@ -103,12 +103,8 @@ def test_the_sum_of_a_dry_run_has_all_parts() -> None:
 
 
 def test_a_forecast_names_the_slowest_parts() -> None:
-    known = Forecast(
-        10,
-        1,
-        {"lime": PartCost(2.0, 5), "random": PartCost(0.1)},
-        {"seconds": PartCost(), "sufficiency": PartCost(0.5)},
-    )
+    methods = {"lime": PartCost(2.0, 5), "random": PartCost(0.1)}
+    known = Forecast(10, 1, methods, {"seconds": PartCost(), "sufficiency": PartCost(0.5)})
     assert known.slowest(2) == [("lime", 20.0), ("sufficiency", 5.0)]
     assert known.on(20).seconds == 2 * known.seconds
     assert known.evaluations == 50

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from didact.registry import Registry
 
 NAME = "evaluate"
-HELP = "Grade explainers on a model and data, and write a report."
+HELP = "Evaluate methods on a model and data by metrics, and write a report."
 EXAMPLES = """examples:
   didact evaluate
   didact evaluate --model ./my-model --data reviews.jsonl --limit 200 --out runs/mine
@@ -73,7 +73,9 @@ def _add_choices(group: argparse._ArgumentGroup) -> None:
         help="a setting of a method or a metric; may be repeated",
     )
     group.add_argument("--seeds", default="0", metavar="A,B", help="seeds of seeded methods (default: 0)")
-    group.add_argument("--no-nulls", action="store_true", help="do not grade shuffled and relabelled copies")
+    group.add_argument(
+        "--no-nulls", action="store_true", help="leave out the control of each method with its scores shuffled"
+    )
     group.add_argument(
         "--minutes",
         type=float,

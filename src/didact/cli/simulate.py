@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Number = TypeVar("Number", int, float)
 
 NAME = "simulate"
-HELP = "Grade explainers by teaching: what do their explanations add to students who learn to imitate the model?"
+HELP = "Evaluate explainers by simulability: how much better do students imitate the model when trained with them?"
 EXAMPLES = """examples:
   didact simulate
   didact simulate --model ./my-model --data reviews.jsonl --explainers lime,attention --students ridge --sizes 500
@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_teaching(parser: argparse.ArgumentParser) -> None:
     """What students are taught, and how many of them."""
-    group = parser.add_argument_group("teaching")
+    group = parser.add_argument_group("students and explanations")
     group.add_argument(
         "--explainers", metavar="A,B", help="whose explanations (default: occlusion,gradient_x_input,attention)"
     )
@@ -75,7 +75,7 @@ def _add_teaching(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--subsets", type=int, default=5, metavar="N", help="students of a kind (default: 5)")
     group.add_argument("--share", default="0.1", metavar="A,B", help="share of the words in a hint (default: 0.1)")
     group.add_argument("--bits", metavar="A,B", help="weights of all words, rounded to so many bits, instead")
-    group.add_argument("--no-controls", action="store_true", help="do not teach what explains nothing")
+    group.add_argument("--no-controls", action="store_true", help="leave out the controls, which explain nothing")
     group.add_argument(
         "--precision", type=float, metavar="X", help="add students until gains are known to ± X (0.01: a point)"
     )

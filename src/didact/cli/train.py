@@ -14,6 +14,7 @@ from didact import disk
 from didact.cli import columns, printing
 from didact.cli import options as shared
 from didact.errors import InputError, ParameterError
+from didact.settings import ALIASES
 
 if TYPE_CHECKING:
     from didact.protocols import Explainer, Model
@@ -122,21 +123,22 @@ METAVARS: Mapping[object, str] = {int: "N", float: "X", str: "NAME"}
 
 def _add_setting(group: argparse._ArgumentGroup, setting: PresetSetting) -> None:
     """An option of the setting's type; without it the preset's default holds."""
-    option, kind = f"--{setting.name.replace('_', '-')}", _kind(setting.type)
+    names = [setting.name, *(alias for alias in ALIASES.get(setting.name, ()) if "loss" in alias)]
+    option, kind = [f"--{name.replace('_', '-')}" for name in names], _kind(setting.type)
     text = setting.help.replace("%", "%%")
     if kind is bool:
-        group.add_argument(option, action=argparse.BooleanOptionalAction, default=None, help=text)
+        group.add_argument(*option, action=argparse.BooleanOptionalAction, default=None, help=text)
     elif get_origin(kind) is Literal:
-        group.add_argument(option, choices=get_args(kind), help=f"{text} (default: {setting.default})")
+        group.add_argument(*option, choices=get_args(kind), help=f"{text} (default: {setting.default})")
     elif kind in METAVARS:
         shown = "" if setting.default is None else f" (default: {setting.default})"
-        group.add_argument(option, type=cast("type", kind), metavar=METAVARS[kind], help=text + shown)
+        group.add_argument(*option, type=cast("type", kind), metavar=METAVARS[kind], help=text + shown)
     elif get_origin(kind) is tuple and (each := get_args(kind)[0]) in METAVARS:
         given = " ".join(map(str, cast("Sequence[object] | None", setting.default) or ()))
         shown = f" (default: {given})" if given else ""
-        group.add_argument(option, type=each, nargs="+", metavar=METAVARS[each], help=text + shown)
+        group.add_argument(*option, type=each, nargs="+", metavar=METAVARS[each], help=text + shown)
     elif get_origin(kind) is Mapping:
-        group.add_argument(option, metavar="NAME=VALUE", action="append", help=f"{text}; may be repeated")
+        group.add_argument(*option, metavar="NAME=VALUE", action="append", help=f"{text}; may be repeated")
     else:
         raise ValueError(f"a command line has no option for the setting {setting.name!r} of type {setting.type}")
 

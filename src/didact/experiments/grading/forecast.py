@@ -34,6 +34,10 @@ class PartCost:
         return PartCost(self.seconds + other.seconds, self.evaluated + other.evaluated)
 
 
+PartCosts = dict[str, PartCost]
+"""By the label of the method or metric."""
+
+
 @dataclass(frozen=True)
 class Forecast:
     """What an evaluation will take.
