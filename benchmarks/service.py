@@ -26,7 +26,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -165,10 +165,10 @@ def _shap(client: Client, text: str) -> object:
     return client.explain([text], **SHAP)
 
 
-MIX: list[tuple[str, Send]] = [("predict", _predict)] * 6 + [("learned", _learned)] * 3 + [("kernel_shap", _shap)]
+MIX: tuple[tuple[str, Send], ...] = (*[("predict", _predict)] * 6, *[("learned", _learned)] * 3, ("kernel_shap", _shap))
 
 
-def _closed_loop(client: Client, seconds: float, mix: list[tuple[str, Send]]) -> Load:
+def _closed_loop(client: Client, seconds: float, mix: Sequence[tuple[str, Send]]) -> Load:
     """Clients that send one request after the other."""
     load, end = Load(), time.monotonic() + seconds
     texts = [str(example.text) for example in generate(200, seed=2)]

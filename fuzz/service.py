@@ -164,7 +164,7 @@ def _method(draw: random.Random) -> object:
 
 
 def _setting(draw: random.Random, method: str) -> str:
-    known = ("level", "scale", "nonsense", "\ud800")
+    known: tuple[str, ...] = ("level", "scale", "nonsense", "\ud800")
     if method in ATTRIBUTIONS.names():
         known += tuple(ATTRIBUTIONS.get(method).__dataclass_fields__)
     return draw.choice(known)

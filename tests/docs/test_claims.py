@@ -12,11 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-<<<<<<< HEAD
-from benchmarks import common, memory, metric_quality, planted, shapley
-=======
-from benchmarks import common, evaluation, memory, planted, shapley
->>>>>>> evaluate22
+from benchmarks import common, evaluation, memory, metric_quality, planted, shapley
 from didact.experiments.distillation.summary import gather, versus
 from didact.experiments.grading import reliability
 from tests.docs.test_docs import REPO, script

@@ -40,8 +40,8 @@ class Change:
         place = read_region(data["place"], "the place of a change")
         if not isinstance(place, Span):
             raise FormatError(f"the place of a change must be a span of a text, got {shown(data['place'])}")
-        texts = (text_value(data[name], name) for name in ("before", "after"))
-        return cls(whole_number(data["unit"], "unit"), *texts, place)
+        before, after = (text_value(data[name], name) for name in ("before", "after"))
+        return cls(whole_number(data["unit"], "unit"), before, after, place)
 
 
 def changed(units: Units, words: Mapping[int, str]) -> Example | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from didact.counterfactuals.edits import Change, changed, changes
 from didact.counterfactuals.search import FlipSearch
@@ -67,11 +67,11 @@ class Flip:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Flip:
         """Inverse of ``to_dict``."""
-        data = object_value(data, "a flip", tuple(cls.__dataclass_fields__))
+        data = cast("Mapping[str, Any]", object_value(data, "a flip", tuple(cls.__dataclass_fields__)))
         return cls(
             Units.from_dict(data["units"]),
             Prediction.from_dict(data["prediction"]),
-            tuple(Change.from_dict(change) for change in list_value(data["changes"], "changes")),
+            tuple(Change.from_dict(cast("Mapping[str, Any]", each)) for each in list_value(data["changes"], "changes")),
             Example.from_dict(data["after"]),
             Prediction.from_dict(data["prediction_after"]),
             truth_value(data["flipped"], "flipped"),

@@ -8,7 +8,7 @@ from math import comb
 
 from didact.counterfactuals.edits import changed
 from didact.protocols import Model
-from didact.types import Prediction, Units
+from didact.types import Example, Prediction, Units
 
 Edit = tuple[int, str]
 """A unit's number and what stands in its place; an empty text deletes it."""
@@ -56,19 +56,24 @@ class FlipSearch:
         """
         deletions = [(unit, "") for unit in range(len(self.units))]
         self._try([edit] for edit in deletions)
-        if self.best is None and proposals:
+        if not self._done and proposals:
             self._try([(unit, word)] for unit, words in proposals.items() for word in words)
-        if self.best is not None:
+        if self._done:
             return
         self._order = self._strongest()
         self._together()
-        if self.best is None:
+        if not self._done:
             self._from_few(deletions)
-        if self.best is None:
+        if not self._done:
             self._grow(len(self._order) - 1)
         self._put_back()
         if self.best is not None:
             self._grow(len(self.best) - 1)
+
+    @property
+    def _done(self) -> bool:
+        """Whether something flips."""
+        return self.best is not None
 
     @property
     def closest(self) -> Edits:
@@ -87,7 +92,7 @@ class FlipSearch:
 
     def _try(self, candidates: Iterable[Iterable[Edit]]) -> None:
         """Plain passes of the texts with these edits, as many as the budget has; the smallest flip is kept."""
-        texts = {}
+        texts: dict[Edits, Example] = {}
         for edits in map(Edits, candidates):
             text = changed(self.units, dict(edits)) if edits and edits not in self.known else None
             if text is not None and len(texts) < self.left:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from didact import disk
 from didact.counterfactuals.flip import Flip, find_flip
@@ -55,7 +55,7 @@ class DecisionRecord:
     def from_dict(cls, data: Mapping[str, Any]) -> DecisionRecord:
         """Inverse of ``to_dict``."""
         names = ("format", "version", "explanation", "flip", "trust", "made", "command")
-        data = object_value(data, "a decision record", names)
+        data = cast("Mapping[str, Any]", object_value(data, "a decision record", names))
         if (data["format"], data["version"]) != (FORMAT, VERSION):
             raise FormatError(f"not a decision record of version {VERSION}: {data['format']!r}, {data['version']!r}")
         return cls(

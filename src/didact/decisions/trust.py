@@ -81,8 +81,8 @@ class Trust:
         data = object_value(data, "trust", tuple(cls.__dataclass_fields__))
         numbers = ("value", "chance", "low", "high", "p")
         read = [math.nan if data[name] is None else finite_number(data[name], name) for name in numbers]
-        named = (text_value(data[name], name) for name in ("method", "metric"))
-        return cls(*named, whole_number(data["texts"], "texts"), *read)
+        method, metric = (text_value(data[name], name) for name in ("method", "metric"))
+        return cls(method, metric, whole_number(data["texts"], "texts"), *read)
 
 
 def measure_trust(model: Model, explanations: Sequence[Explanation], seed: int = 0) -> Trust:
@@ -94,7 +94,8 @@ def measure_trust(model: Model, explanations: Sequence[Explanation], seed: int =
         seed: of the shuffling.
     """
     rng = np.random.default_rng(seed)
-    copies = [dataclasses.replace(each, scores=tuple(rng.permutation(each.scores))) for each in explanations * SHUFFLES]
+    repeated = [each for _ in range(SHUFFLES) for each in explanations]
+    copies = [dataclasses.replace(each, scores=tuple(rng.permutation(each.scores))) for each in repeated]
     metric = Comprehensiveness()
     grades = metric.measure(Evidence([*explanations, *copies], model))
     values = np.array([grade.value for grade in grades]).reshape(SHUFFLES + 1, len(explanations))  # own values first

@@ -50,7 +50,7 @@ class MaskedWords:
 
     def _written(self, tokens: Sequence[int], present: str) -> list[str]:
         """The tokens that are words by themselves, as they are written."""
-        pieces = [self.tokenizer.decode([token]).strip() for token in tokens]
+        pieces = [str(self.tokenizer.decode([token])).strip() for token in tokens]
         words = [word for word in dict.fromkeys(pieces) if word.isalpha() and word.casefold() != present.casefold()]
         return words[: self.words]
 
