@@ -64,6 +64,12 @@ def load(options: argparse.Namespace) -> Model:
     return load_model(source, trust_remote_code=options.trust_remote_code, **chosen)  # type: ignore[arg-type]
 
 
+def model_options(options: argparse.Namespace) -> argparse.Namespace:
+    """What ``load`` reads of a command line, and nothing else, as another process can be given it."""
+    names = ("model", "inputs", "prompt", "label_names", "dtype", "device", "max_length", "truncate")
+    return argparse.Namespace(**{name: getattr(options, name) for name in (*names, "trust_remote_code")})
+
+
 def table(options: argparse.Namespace) -> dict[str, object]:
     """The same as plain values, for recipes; what is not given is left out."""
     entries = {

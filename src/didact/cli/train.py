@@ -11,7 +11,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Literal, cast, get_args, get_origin
 
 from didact import disk
-from didact.cli import columns, printing
+from didact.cli import columns, models, printing
 from didact.cli import options as shared
 from didact.errors import InputError, ParameterError
 from didact.settings import ALIASES
@@ -224,9 +224,8 @@ def _searched(
     """The weights that are best by the metric; trials are stored beside the explainer."""
     from didact.experiments.masking.tuning import TuningConfig, TuningTask, tune
 
-    names = ("model", "inputs", "device", "max_length", "truncate", "trust_remote_code", "prompt")
-    loading = argparse.Namespace(**{name: getattr(options, name) for name in names})  # for other processes
-    task = TuningTask.of(options.preset, settings, partial(shared.load, loading), judge, examples)
+    load = partial(models.load, models.model_options(options))
+    task = TuningTask.of(options.preset, settings, load, judge, examples)
     config = TuningConfig(trials=options.trials, workers=options.workers)
     result = tune(task, config, options.out / "search")
     for trial in result.search.failed:
