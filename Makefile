@@ -8,6 +8,7 @@ VENV       ?= .venv
 WORKERS    ?= 2
 LOCK       ?= requirements.lock
 CUDA_LOCK  := requirements-cuda.lock
+SITE       ?= build/site
 FUZZ_MINUTES ?= 60
 FUZZ_SEED  ?= $(shell date +%Y%m%d)
 BIN        := $(VENV)/bin
@@ -18,7 +19,7 @@ TYPED      := $(wildcard src benchmarks fuzz scripts)
 WITH_CUDA  := import importlib.metadata as m, sys; sys.exit(not any(r.startswith(("nvidia", "cuda")) for r in m.requires("torch")))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test coverage check format fuzz bench lock release clean
+.PHONY: help setup demo test coverage check format docs links fuzz bench lock release clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +43,13 @@ check: setup  ## linter, formatter and type checker; changes nothing
 format: setup  ## what the linter and the formatter can mend by themselves
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
+
+docs: setup  ## the site, into build/site: notebooks are executed, warnings and broken links are errors
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs $(SITE)
+	$(BIN)/python scripts/check_site.py $(SITE)
+
+links: setup  ## every link of the site to other sites, followed; needs the network
+	$(BIN)/python -m sphinx -q -b linkcheck -D nb_execution_mode=off docs build/links
 
 fuzz: setup  ## hostile calls, commands and files for FUZZ_MINUTES (60) with FUZZ_SEED (the day); record in runs/fuzz
 	$(BIN)/python -m fuzz --seed $(FUZZ_SEED) --minutes $(FUZZ_MINUTES) --workers $(WORKERS) --out runs/fuzz/record.json

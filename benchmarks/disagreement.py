@@ -1,7 +1,8 @@
 """What the expected disagreement of a learned explainer notices: texts like those of the training, and other kinds.
 
-A network that reads the model's tokens learns LRP on film-review sentences. On new texts of several kinds the
-reference is run too, so that the disagreement that was expected can be held against the one that is there.
+A network learns LRP on film-review sentences. On new texts of several kinds the reference is run too, so that the
+disagreement that was expected, without and with checks, can be held against the one that is there; and a fallback to
+the reference is tried.
 """
 
 from __future__ import annotations
@@ -18,13 +19,19 @@ from didact.attribution.lrp import Lrp
 from didact.data.load import load_data
 from didact.models.compose import compose
 from didact.models.network import NetworkModel
+from didact.stats.correlation import spearman
+from didact.trained.checked import checked_disagreement
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.fidelity import agreement_with_reference
 from didact.trained.train import train
 from didact.types import Example
 
 KINDS = {"film reviews": ("sst2", "test"), "tweets": ("emotion", "test"), "news": ("ag_news", "test")}
-SETTINGS = {"reading": "tokens", "embeddings": "kept", "signal": "labelling", "dropout": 0.2, "epochs": 8}
+SETTINGS: dict[str, dict[str, object]] = {
+    "scorer": {"shape": "scorer", "signal": "labelling", "epochs": 8},
+    "default": {},
+}
+"""Networks: one that reads the model's tokens, and that of ``didact train l2e`` when nothing is set."""
 FEWEST, MOST = 5, 40
 
 
@@ -35,22 +42,27 @@ def main() -> None:
         "--train", type=int, default=1200, help="training texts, a third of them to choose and measure"
     )
     options.add_argument("--texts", type=int, default=150, help="new texts of each kind")
+    options.add_argument("--network", choices=tuple(SETTINGS), default="scorer")
     options.add_argument("--threads", type=int, default=1)
     options.add_argument("--out", type=Path, default=Path("docs/results/disagreement.json"))
     args = options.parse_args()
     prepare(args.threads)
     network, tokenizer, which = load_network()
     model = compose(network, tokenizer)
-    explainer = train("l2e", model, _texts("sst2", "train", args.train), Lrp(), **SETTINGS, fit={"device": "cpu"})  # type: ignore[arg-type] # checked by the preset
+    settings = SETTINGS[args.network]
+    explainer = train("l2e", model, _texts("sst2", "train", args.train), Lrp(), **settings)  # type: ignore[arg-type] # checked by the preset
     print(explainer.verdict, flush=True)
     assert explainer.disagreement is not None
+    assert explainer.checked is not None
     record = {
-        "command": f"python -m benchmarks.disagreement --train {args.train} --texts {args.texts}",
+        "command": f"python -m benchmarks.disagreement --train {args.train} --texts {args.texts} "
+        f"--network {args.network}",
         **machine(args.threads),
         "model": which,
         "training texts": args.train,
         "verdict": explainer.verdict,
         "threshold": explainer.disagreement.threshold,
+        "checked threshold": explainer.checked.threshold,
         "kinds": {kind: _kind(model, explainer, *source, args.texts) for kind, source in KINDS.items()},
     }
     args.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
@@ -74,8 +86,16 @@ def _kind(model: NetworkModel, explainer: LearnedExplainer, source: str, split: 
     observed = 1 - agreement_with_reference(learned, reference, explainer.signal)["spearman"]
     expected = np.array([one.details["disagreement"] for one in learned])
     known = np.isfinite(observed)
-    threshold = explainer.disagreement.threshold if explainer.disagreement is not None else float("nan")
+    checked = checked_disagreement(explainer, model, learned)
+    assert explainer.disagreement is not None
+    assert explainer.checked is not None
+    threshold, doubtful = explainer.disagreement.threshold, checked > explainer.checked.threshold
     return {
+        "rank correlation": spearman(expected[known], observed[known]),
+        "checked rank correlation": spearman(checked[known], observed[known]),
+        "checked expected": float(checked[known].mean()),
+        "checked above the threshold": float(doubtful[known].mean()),
+        "observed after a checked fallback": float(np.where(doubtful, 0.0, observed)[known].mean()),
         "texts": int(known.sum()),
         "left out": int((~known).sum()),
         "expected": float(expected[known].mean()),

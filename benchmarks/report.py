@@ -71,7 +71,7 @@ def main() -> None:
     ]
     heads = ["records", "explainers", "metrics", "texts", "wall", "CPU", "bar"]
     text = (
-        "The report on made-up runs in fresh processes: imports, reading, statistics and all five files. Median and "
+        "The report on synthetic runs in fresh processes: imports, reading, statistics and all five files. Median and "
         f"range of {args.rounds} rounds."
     )
     publish("report", text, [Table("Seconds", heads, rows, notes)], raw, args)

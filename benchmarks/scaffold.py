@@ -188,7 +188,7 @@ def _teacher(args: argparse.Namespace) -> Model:
 
 
 def _texts(count: int, length: int) -> list[Example]:
-    """Texts joined from made-up reviews, all of them nearly as long as the limit."""
+    """Texts joined from synthetic reviews, all of them nearly as long as the limit."""
     words = [word for example in generate(2000) for word in example.text.split()]
     starts = np.random.default_rng(0).integers(0, len(words) - length, count)
     return [Example(" ".join(words[start : start + length])) for start in starts]

@@ -236,7 +236,7 @@ def _difference(apart: Sequence[StudentOutcome], joined: Sequence[StudentOutcome
 
 
 def _setting(name: str, args: argparse.Namespace) -> Setting:
-    """Texts joined from made-up reviews, with random numbers to learn: each student its own training texts."""
+    """Texts joined from synthetic reviews, with random numbers to learn: each student its own training texts."""
     rng = np.random.default_rng(0)
     lessons = args.steps * args.batch
     size = min(lessons, 512)

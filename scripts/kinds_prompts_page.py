@@ -19,12 +19,12 @@ GRADES = {
     "comprehensiveness": "comprehensiveness ↑",
     "log_probability_drop": "log-probability drop ↓",
 }
-HEAD = """## Prompted language models
+HEAD = """# Prompted language models
 
 Words are units; methods show absent ones as the unknown token. Means over texts with their 95 % intervals; `random` is
 the chance level of a table, and chance of the accuracy is stated. The prompts are in `docs/kinds/prompts`.
 """
-PART = """### On {machine}
+PART = """## On {machine}
 
 {model} as a classifier, torch {torch}, Transformers {transformers}:
 
@@ -48,7 +48,7 @@ def section(record: dict[str, Any]) -> list[str]:
     parts = [PART.format(**facts, **picked(record["versions"]))]
     parts += [f"{record['note']}\n"] if "note" in record else []
     for task, own in record["tasks"].items():
-        parts += [f"#### {task} ({own['split']}, {own['shots']} shots)\n", *sentences(own)]
+        parts += [f"### {task} ({own['split']}, {own['shots']} shots)\n", *sentences(own)]
         if "faithfulness" in own:
             parts.append(table(own["faithfulness"]))
     return parts

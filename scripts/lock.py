@@ -1,6 +1,6 @@
 """Pins everything that `make setup` installs, with the hashes of all its files.
 
-requirements.lock          what didact, its tests and its checks need
+requirements.lock          what didact, its tests, its checks and its site need
 requirements-cuda.lock     what torch needs beside it where its build is the one for NVIDIA's GPUs
 
 The hashes are those of the package index. Builds of torch for CPUs alone come from elsewhere: give their wheels with
@@ -42,7 +42,7 @@ def _resolved() -> list[str]:
     """One entry per package, for every platform and version of Python that didact supports."""
     with tempfile.TemporaryDirectory() as place:
         out = Path(place) / "lock"
-        for_all = ["--universal", "--generate-hashes", "--extra", "dev", "--python-version", "3.11"]
+        for_all = ["--universal", "--generate-hashes", "--extra", "dev", "--extra", "docs", "--python-version", "3.11"]
         quiet = ["--quiet", "--no-header", "--no-annotate", "--no-emit-index-url"]
         files = ["-c", "constraints.txt", "-o", str(out), "pyproject.toml"]
         subprocess.run(["uv", "pip", "compile", *for_all, *quiet, *files], cwd=REPO, check=True)

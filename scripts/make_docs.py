@@ -102,7 +102,7 @@ def _measured() -> str:
 def _row(card: Card, method: type[Attribution], times: dict[str, str]) -> list[str]:
     settings = ", ".join(f"`{name}={value!r}`" for name, value in method().parameters.items())
     return [
-        f"`{card.name}`",
+        _named(card),
         card.family,
         ", ".join(sorted(card.needs)) or "nothing",
         "yes" if card.signed else "no",
@@ -115,11 +115,17 @@ def _row(card: Card, method: type[Attribution], times: dict[str, str]) -> list[s
     ]
 
 
+def _named(card: Card | MetricCard) -> str:
+    """The name, and its aliases where it has any."""
+    aliases = ", ".join(f"`{alias}`" for alias in card.aliases)
+    return f"`{card.name}`" + (f" (also {aliases})" if aliases else "")
+
+
 def _metric_row(card: MetricCard, metric: type[BaseMetric]) -> list[str]:
     settings = ", ".join(f"`{name}={value!r}`" for name, value in metric().parameters.items())
     ends = [f"{end:g}" if math.isfinite(end) else "∞" if end > 0 else "-∞" for end in (card.low, card.high)]
     return [
-        f"`{card.name}`",
+        _named(card),
         card.family,
         {True: "higher", False: "lower", None: "neither"}[card.higher_is_better],
         f"{ends[0]} to {ends[1]}",

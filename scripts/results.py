@@ -21,12 +21,16 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from didact.experiments.distillation import report as networks
+from didact.experiments.distillation.kept import kept_table, stable_table
 from didact.experiments.distillation.summary import gather
 from didact.experiments.masking import report as masking_report
 from didact.experiments.masking.findings import MaskingFindings
 from didact.experiments.report.markdown import bullets
 from didact.experiments.report.table import as_markdown
+from didact.experiments.scaffolding import report as scaffolding_report
+from didact.experiments.scaffolding.findings import ScaffoldingFindings
 from didact.render.markup import markdown_table, markdown_text
+from didact.stats.bootstrap import interval
 from didact.types import Floats
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -350,10 +354,75 @@ def _sweep(rows: Sequence[Mapping[str, Any]]) -> str:
     return markdown_table(heads, cells)
 
 
+# Flips
+
+
+def _flips(name: str) -> str:
+    """Searches for the smallest flip side by side, from the record of one model."""
+    record = json.loads((RESULTS / "flips" / f"{name}.json").read_text(encoding="utf-8"))
+    rows = record["rows"]
+    sizes = {key: _sizes(rows, key) for key in ("didact", "greedy", "random")}
+    lines = []
+    for key, own in sizes.items():
+        share = interval(np.isfinite(own).astype(float))
+        passes = np.median([row[key]["evaluations"] for row in rows])
+        both = np.isfinite(own) & np.isfinite(sizes["didact"])
+        more = interval(own[both] - sizes["didact"][both])
+        beside = "–" if key == "didact" else f"{more.mean:+.2f} [{more.low:+.2f}, {more.high:+.2f}], n {more.n}"
+        flipped = f"{share.mean:.0%} [{share.low:.0%}, {share.high:.0%}]"
+        smaller = "–" if key == "didact" else f"{int((own < sizes['didact']).sum())}"
+        lines.append([f"`{key}`", flipped, f"{np.median(own):g}", beside, smaller, f"{passes:g}"])
+    heads = ("search", "flipped", "median words deleted", "more words", "texts with a smaller flip", "median passes")
+    about = f"{len(rows)} texts, {record['data']}; {record['model']}; at most {record['budget']} passes per text"
+    return f"{about}. Made by `{record['command']}`.\n\n{markdown_table(heads, lines, 'lrrrrr')}"
+
+
+def _sizes(rows: Sequence[Mapping[str, Any]], key: str) -> Floats:
+    """Words deleted by a search; infinite where nothing flipped."""
+    return np.array([np.inf if row[key]["size"] is None else float(row[key]["size"]) for row in rows])
+
+
+# Explainers trained for teaching
+
+
+@functools.cache
+def scaffolding(name: str) -> ScaffoldingFindings:
+    """What a study of explainers trained for teaching shows."""
+    return ScaffoldingFindings.read(RESULTS / "smat" / name)
+
+
+def _smat(what: str) -> str:
+    """RUN/verdicts, its sentences; RUN/students, a table per size; RUN/claims, agreement or heads; or cost."""
+    name, _, part = what.partition("/")
+    if what == "cost":
+        return _step_costs(json.loads((RESULTS / "smat" / "scaffold.json").read_text(encoding="utf-8"))["rows"])
+    findings = scaffolding(name)
+    if part == "verdicts":
+        return bullets(markdown_text(sentence) for sentence in findings.sentences)
+    if part == "students":
+        made = [scaffolding_report.taught_table(findings, group, findings.measures) for group in findings.groups]
+        named = zip(findings.groups, made, strict=True)
+        return "\n\n".join(f"{group}:\n\n{as_markdown(one)}" for group, one in named)
+    if part == "claims":
+        return as_markdown(scaffolding_report.claim_table(findings, findings.measures))
+    return as_markdown(getattr(scaffolding_report, f"{part}_table")(findings))
+
+
+def _step_costs(rows: Sequence[Mapping[str, Any]]) -> str:
+    """How many times a plain step of the students each kind of step takes."""
+    kinds = list(rows[0]["times a student step"])
+    cells = [[row["precision"], *(f"{row['times a student step'][kind]:.2f}" for kind in kinds)] for row in rows]
+    return markdown_table(["products", *kinds], cells, "lr")
+
+
 TABLES: Mapping[str, Callable[[str], str]] = {
     "aml": _aml,
+    "flips": _flips,
+    "smat": _smat,
     "lime": _lime,
     "references": _references,
+    "kept": lambda name: kept_table(study(name)),
+    "stable": lambda name: stable_table(study(name)),
     "gpu": _gpu,
     "grades": _grades,
     "gains": _gains,

@@ -175,5 +175,5 @@ def test_images_are_refused_where_texts_are_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="ridge reads texts, and an image"):
         didact.simulate(images, model, ["occlusion"], ["ridge"], out=tmp_path / "run", progress=False)
     with metered() as meter, pytest.raises(CapabilityError, match="preset probe"):
-        didact.train("l2e", images, model, "occlusion", progress=False)
+        didact.train("l2e", images, model, "occlusion", progress=False, shape="scorer")
     assert meter.forwards == 0

@@ -8,6 +8,7 @@ import pytest
 
 from didact.attribution.base import ATTRIBUTIONS, Attribution
 from didact.errors import ParameterError, UnknownNameError
+from didact.metrics.base import METRICS
 from didact.registry import Registry
 from didact.types import Card
 
@@ -36,9 +37,53 @@ def test_a_name_is_its_file() -> None:
 
 def test_an_unknown_name_lists_the_close_ones() -> None:
     with pytest.raises(
-        UnknownNameError, match=r"unknown method 'kernelshap' \(did you mean kernel_shap.*\?\); known: "
+        UnknownNameError, match=r"unknown method 'kernelshp' \(did you mean .*kernel_shap.*\?\); known: "
     ):
-        ATTRIBUTIONS.get("kernelshap")
+        ATTRIBUTIONS.get("kernelshp")
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("ig", "integrated_gradients"),
+        ("shap", "kernel_shap"),
+        ("gxi", "gradient_x_input"),
+        ("Kernel-SHAP", "kernel_shap"),
+    ],
+)
+def test_an_alias_and_another_spelling_stand_for_the_name(given: str, meant: str) -> None:
+    assert ATTRIBUTIONS.resolve(given) == meant
+    assert ATTRIBUTIONS.get(given) is ATTRIBUTIONS.get(meant)
+    assert ATTRIBUTIONS.card(given).name == meant
+
+
+def test_aliases_of_metrics_resolve() -> None:
+    assert METRICS.get("deletion_auc").card.name == "deletion_area"
+    assert {METRICS.resolve(alias) for alias in METRICS.aliases()} <= set(METRICS.names())
+
+
+def test_a_close_alias_is_suggested() -> None:
+    with pytest.raises(UnknownNameError, match=r"did you mean .*saliency"):
+        ATTRIBUTIONS.get("saliancy")
+
+
+def test_an_alias_stands_for_one_thing_only() -> None:
+    registry: Registry[object, Card] = Registry("thing", "nowhere", [], "didact.nothing")
+    for name in ("x", "y"):
+        card = Card(name, "control", "s", "r", "c", aliases=("z",))
+        registry.register(card)(type(name.upper(), (), {"__module__": name}))
+    with pytest.raises(ValueError, match="'z', an alias of the thing 'y', is taken already"):
+        registry.aliases()
+
+
+def test_settings_have_the_names_of_other_libraries() -> None:
+    kernel_shap, lime = ATTRIBUTIONS.get("shap"), ATTRIBUTIONS.get("lime")
+    assert kernel_shap.configured(max_evals=64).parameters["evaluations"] == 64
+    assert lime.configured(num_samples=30, perturbation="delete").parameters["samples"] == 30
+    with pytest.raises(ParameterError, match="samples of lime is given twice, once as 'num_samples'"):
+        lime.configured(samples=20, num_samples=30)
+    with pytest.raises(ParameterError, match=r"samples of lime must be a int.*, got 'many'"):
+        lime.configured(max_evals="many")
 
 
 def test_a_name_cannot_be_taken_twice() -> None:

@@ -42,7 +42,8 @@ def test_the_lock_holds_what_the_constraints_say() -> None:
 
 def test_the_lock_holds_all_that_the_project_and_its_tests_need() -> None:
     project = tomllib.loads((REPO / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    needed = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    extras = project["optional-dependencies"]
+    needed = [*project["dependencies"], *extras["dev"], *extras["docs"]]
     names = {plain(re.split(r"[<>=! ;\[]", entry)[0]) for entry in needed}
     assert names <= pinned().keys(), "run: make lock"
 

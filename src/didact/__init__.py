@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from didact.api import (
         Explanations,
+        MethodComparison,
         Prompt,
         Skipped,
         compare,
@@ -19,22 +20,32 @@ if TYPE_CHECKING:
         explain,
         import_attributions,
         list_methods,
+        load_data,
         load_explainer,
         load_model,
         save,
         show,
+        to_dataframe,
     )
     from didact.errors import DidactError
     from didact.experimenting import drawn, evaluate, refined, simulate, train
+    from didact.reporting import DecisionRecord, Flip, WordTable, flip, record, words
     from didact.types import Box, Estimate, Example, Explanation, Image, Mask, Prediction, Span, Target
 
 _HOME = {
     "compare": "api",
+    "DecisionRecord": "reporting",
+    "Flip": "reporting",
+    "WordTable": "reporting",
+    "flip": "reporting",
+    "record": "reporting",
+    "words": "reporting",
     "drawn": "experimenting",
     "estimate": "api",
     "evaluate": "experimenting",
     "explain": "api",
     "list_methods": "api",
+    "load_data": "api",
     "load_explainer": "api",
     "load_model": "api",
     "import_attributions": "api",
@@ -42,7 +53,9 @@ _HOME = {
     "save": "api",
     "show": "api",
     "simulate": "experimenting",
+    "to_dataframe": "api",
     "train": "experimenting",
+    "MethodComparison": "api",
     "Explanations": "api",
     "Skipped": "api",
     "Box": "types",
@@ -60,32 +73,41 @@ _HOME = {
 
 __all__ = [
     "Box",
+    "DecisionRecord",
     "DidactError",
     "Estimate",
     "Example",
     "Explanation",
     "Explanations",
+    "Flip",
     "Image",
     "Mask",
+    "MethodComparison",
     "Prediction",
     "Prompt",
     "Skipped",
     "Span",
     "Target",
+    "WordTable",
     "compare",
     "drawn",
     "estimate",
     "evaluate",
     "explain",
+    "flip",
     "import_attributions",
     "list_methods",
+    "load_data",
     "load_explainer",
     "load_model",
+    "record",
     "refined",
     "save",
     "show",
     "simulate",
+    "to_dataframe",
     "train",
+    "words",
 ]
 
 

@@ -5,30 +5,51 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import overload
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal, overload
 
-from didact import disk
+from didact.attribution._classes import explain_every_class, is_every_class
 from didact.attribution._skipping import Explanations as Explanations
 from didact.attribution._skipping import OnError, explain_all, explain_by_all
 from didact.attribution._skipping import Skipped as Skipped
 from didact.attribution._skipping import about_text as about_text
 from didact.attribution.base import ATTRIBUTIONS, Attribution, check_needs, takes
 from didact.data import attribution_imports
+from didact.data.given import Unreadable, given_examples, readable
+from didact.data.load import load_data as load_data
 from didact.errors import InputError, ParameterError
+from didact.metrics._per_text import tabulated
 from didact.models import estimate as forecast
+from didact.models.functions.blackbox import BlackBox
 from didact.models.load import DEFAULT
 from didact.models.load import load_model as load_model
+from didact.models.network import NetworkModel
 from didact.models.outputs import resolve_target
 from didact.models.prompting.prompts import Prompt as Prompt
 from didact.progress import listening
 from didact.protocols import DIFFERENTIABLE, ExampleLike, Explainer, Model, TargetLike
 from didact.render import notebook
-from didact.render.formats import encoded
+from didact.render.metric_table import MetricTable
+from didact.render.overview import MethodList, model_fragment
 from didact.render.progress import ProgressBar
+from didact.render.views import save as save
+from didact.render.views import show as show
+from didact.render.views import to_dataframe as to_dataframe
 from didact.settings import checked, shown
-from didact.types import Card, Estimate, Example, Explanation, Level, Prediction, Units, overlaps
+from didact.types import Estimate, Example, Explanation, Level, Prediction
+
+
+@overload
+def explain(  # type: ignore[overload-overlap] # every class is several explanations, a label is one
+    given: object,
+    model: object = DEFAULT,
+    method: str | Explainer | None = None,
+    *,
+    target: Literal["all"],
+    progress: bool = True,
+    on_error: OnError = "raise",
+    **settings: object,
+) -> Explanations: ...
 
 
 @overload
@@ -57,9 +78,22 @@ def explain(
 ) -> Explanations: ...
 
 
+@overload
+def explain(
+    given: object,
+    model: object = DEFAULT,
+    method: str | Explainer | None = None,
+    *,
+    target: TargetLike = None,
+    progress: bool = True,
+    on_error: OnError = "raise",
+    **settings: object,
+) -> Explanation | Explanations: ...
+
+
 @checked
 def explain(
-    given: ExampleLike | Sequence[ExampleLike],
+    given: object,
     model: object = DEFAULT,
     method: str | Explainer | None = None,
     *,
@@ -72,61 +106,97 @@ def explain(
 
     Args:
         given: a text, a pair ``(text, text_pair)``, an image (a ``Path``, a PIL image, an array, bytes), an
-            ``Example``, or a list of these.
+            ``Example``, a dictionary with "text"; or a list of these, a DataFrame or one of its columns, an array of
+            texts, a dictionary of columns, a data set of ``load_data`` (which names columns by ``text_column``).
         model: anything ``load_model`` takes; the embedded sentiment classifier when not given.
         method: a registered name (see ``list_methods``) or an explainer; integrated gradients when not given, or
             KernelSHAP where the model has no gradients.
-        target: label or index to explain; each text's predicted class when not given.
+        target: label or index to explain; each text's predicted class when not given. A pair of labels is a contrastive
+            target, why the first rather than the second; "all" explains every class, the most probable first.
         progress: show a bar on work over two seconds.
         on_error: what a text of a list does that cannot be explained: "raise" an error that names it, or "skip" it.
         **settings: parameters of the method.
 
     Returns:
-        One explanation for one text, a list for a list; its ``skipped`` has the texts left out, with the reasons.
+        One explanation for one text, a list for a list or for every class; its ``skipped`` has the texts left out, with
+        the reasons.
     """
     adapter = _model(model)
     explainer = _explainer(method, adapter, settings)
-    several = isinstance(given, list)
-    examples: list[ExampleLike] = list(given) if several else [given]  # type: ignore[arg-type,list-item]
-    notebook.install()
+    examples, several = given_examples(given)
+    apart = on_error if several else "raise"
+    every = is_every_class(target, adapter)
     with _progress(progress):
-        explanations = explain_all(explainer, adapter, examples, target, on_error if several else "raise")
-    return explanations if several else explanations[0]
+        chosen = readable(examples, skip=apart == "skip")
+        if every:
+            explanations = explain_every_class(explainer, adapter, chosen, apart)
+        else:
+            explanations = explain_all(explainer, adapter, chosen, target, apart)
+    return _with_unreadable(explanations, examples, explainer) if several or every else explanations[0]
 
 
 @checked
-def compare(
+def compare(  # noqa: PLR0913 - one call, and every argument but the first has a default
     given: ExampleLike,
     model: object = DEFAULT,
-    methods: Sequence[str | Explainer] | None = None,
+    methods: Sequence[str | Mapping[str, object] | Explainer] | None = None,
     *,
+    metrics: Sequence[str | Mapping[str, object]] | str | None = None,
     target: TargetLike = None,
     progress: bool = True,
     on_error: OnError = "raise",
-) -> Explanations:
+) -> MethodComparison:
     """Explain one text with several methods; ``show`` puts them side by side.
 
     Args:
         given: a text, a pair, an image or an ``Example``.
         model: anything ``load_model`` takes.
-        methods: names or explainers; every registered method that the model and the text allow when not given.
+        methods: names or aliases, tables with "method" and its settings, or explainers; every registered method that
+            the model and the text allow when not given.
+        metrics: names, tables with "metric" and its settings, "default" or "all"; then the result's ``metrics`` is a
+            table of methods x metrics for this text.
         target: label or index to explain; the predicted class when not given.
         progress: show a bar on work over two seconds.
         on_error: what a method does that cannot explain the text: "raise" its error, or be left out ("skip"), so that
             it is in the result's ``skipped`` with the reason.
+
+    Example:
+        >>> import didact
+        >>> few = {"method": "lime", "samples": 200}
+        >>> result = didact.compare("A warm film.", methods=["ig", "lime", few], metrics="default")  # doctest: +SKIP
+        >>> print(result.metrics)  # doctest: +SKIP
     """
     adapter = _model(model)
     chosen = [card.name for card in list_methods(adapter, given)] if methods is None else list(methods)
     if not chosen:
         raise InputError("compare needs at least one method")
-    notebook.install()
+    explainers = [_configured(method, adapter) for method in chosen]
     with _progress(progress):
-        return explain_by_all([_explainer(method, adapter, {}) for method in chosen], adapter, given, target, on_error)
+        made = explain_by_all(explainers, adapter, given, target, on_error)
+        table = None if metrics is None or not made else tabulated(made, explainers, adapter, metrics)
+    return MethodComparison(made, made.skipped, None if table is None else MetricTable(*table))
+
+
+class MethodComparison(Explanations):
+    """Explanations of one text by several methods, and how they score on metrics.
+
+    Attributes:
+        metrics: a table of methods x metrics, where metrics were named.
+    """
+
+    def __init__(
+        self,
+        explanations: Iterable[Explanation] = (),
+        skipped: Iterable[Skipped] = (),
+        metrics: MetricTable | None = None,
+    ) -> None:
+        super().__init__(explanations, skipped)
+        self.metrics = metrics
 
 
 @checked
 def estimate(
-    given: ExampleLike | Sequence[ExampleLike],
+    given: object,
     model: object = DEFAULT,
     method: str | Explainer | None = None,
     **settings: object,
@@ -138,13 +208,13 @@ def estimate(
     size.
 
     Args:
-        given: a text, a pair, an ``Example``, or a list of these, estimated together.
+        given: whatever ``explain`` takes; several examples are estimated together.
         model: anything ``load_model`` takes.
         method: a registered name or an explainer; the default method when not given.
         **settings: parameters of the method.
     """
     adapter = _model(model)
-    examples: list[ExampleLike] = list(given) if isinstance(given, list) else [given]  # type: ignore[list-item]
+    examples = readable(given_examples(given)[0])
     return estimates(examples, adapter, [_explainer(method, adapter, settings)])[0]
 
 
@@ -165,7 +235,7 @@ def estimates(examples: Sequence[ExampleLike], model: Model, explainers: Sequenc
 
 
 @checked
-def list_methods(model: object | None = None, example: ExampleLike | None = None) -> list[Card]:
+def list_methods(model: object | None = None, example: ExampleLike | None = None) -> MethodList:
     """Cards of all registered methods, or of those that work with a model and an example."""
     cards = ATTRIBUTIONS.cards()
     if example is not None:
@@ -173,9 +243,9 @@ def list_methods(model: object | None = None, example: ExampleLike | None = None
         marked = given.rationale is not None
         cards = [card for card in cards if takes(card, [given]) and (marked or not card.needs_rationale)]
     if model is None:
-        return cards
+        return MethodList(cards)
     offered = _model(model).capabilities
-    return [card for card in cards if card.needs <= offered]
+    return MethodList(card for card in cards if card.needs <= offered)
 
 
 def default_method(model: object = DEFAULT) -> str:
@@ -219,32 +289,6 @@ def import_attributions(
     return made if isinstance(imported, list) else made[0]
 
 
-def show(explanations: Explanation | Sequence[Explanation]) -> None:
-    """Draw explanations in the notebook or the terminal; those of one text stand side by side."""
-    several = _listed(explanations)
-    if not notebook.display(several):
-        from didact.render.terminal import show_in_terminal
-
-        show_in_terminal(several)
-
-
-@checked
-def save(explanations: Explanation | Sequence[Explanation], path: str | Path) -> Path:
-    """Write explanations as .json, .html, .tex, .svg or .txt, or one of an image as .png, by the file's ending."""
-    several = _listed(explanations)
-    place = Path(path)
-    disk.write_bytes(place, encoded(several, place.suffix.removeprefix(".") or "json"))
-    return place
-
-
-def _listed(given: object) -> list[Explanation]:
-    """One explanation or several as a list; anything else is refused."""
-    several = [given] if isinstance(given, Explanation) else given
-    if not isinstance(several, Sequence) or not all(isinstance(each, Explanation) for each in several):
-        raise InputError(f"an explanation or a list of explanations is needed, got {shown(given)}")
-    return list(several)
-
-
 def _adopted(
     imported: attribution_imports.Outside, model: Model | None, target: str | int | None, given: Prediction | None
 ) -> Explanation:
@@ -259,26 +303,8 @@ def _adopted(
     if model is None:
         return imported.explanation(attribution_imports.resolve(label, prediction, imported.scale), prediction)
     scale = imported.scale if imported.scale in model.scales else None
-    placed = dataclasses.replace(imported, units=_placed(imported.units, model))
+    placed = dataclasses.replace(imported, units=attribution_imports.placed(imported.units, model))
     return placed.explanation(resolve_target(model, label, prediction, scale), prediction)
-
-
-def _placed(units: Units, model: Model) -> Units:
-    """The same units with the token positions they cover in this model; a black box shows none."""
-    try:
-        (tokens,) = model.units([units.example], "token")
-    except ParameterError:
-        return units
-    positions = tuple(
-        tuple(
-            position
-            for token, places in zip(tokens.regions, tokens.positions, strict=True)
-            if overlaps(token, unit)
-            for position in places
-        )
-        for unit in units.regions
-    )
-    return dataclasses.replace(units, positions=positions, truncated=tokens.truncated, unknown=tokens.unknown)
 
 
 @functools.cache
@@ -288,6 +314,17 @@ def _default_model() -> Model:
 
 def _model(source: object) -> Model:
     return _default_model() if isinstance(source, str) and source == DEFAULT else load_model(source)
+
+
+def _configured(method: object, model: Model) -> Explainer:
+    """An explainer from a name, a table with "method" and settings, or as it is."""
+    if not isinstance(method, Mapping):
+        return _explainer(method, model, {})  # type: ignore[arg-type] # a name or an explainer
+    settings = dict(method)
+    name = settings.pop("method", None)
+    if not isinstance(name, str):
+        raise ParameterError(f"a table of a method has its name as 'method', beside its settings; got {shown(method)}")
+    return load_explainer(name, **settings)
 
 
 def _explainer(method: str | Explainer | None, model: Model, settings: dict[str, object]) -> Explainer:
@@ -300,6 +337,17 @@ def _explainer(method: str | Explainer | None, model: Model, settings: dict[str,
     return load_explainer(default_method(model), **settings)
 
 
+def _with_unreadable(
+    made: Explanations, examples: Sequence[ExampleLike | Unreadable], explainer: Explainer
+) -> Explanations:
+    """The explanations, with the rows that could not be read among those left out."""
+    bad = {number: row for number, row in enumerate(examples) if isinstance(row, Unreadable)}
+    places = [number for number in range(len(examples)) if number not in bad]
+    notes = [dataclasses.replace(note, index=places[note.index]) for note in made.skipped]
+    notes += [Skipped(number, row.preview, explainer.card.name, str(row.problem)) for number, row in bad.items()]
+    return Explanations(made, sorted(notes, key=lambda note: note.index))
+
+
 @contextlib.contextmanager
 def _progress(wanted: bool) -> Iterator[None]:
     if not wanted:
@@ -307,3 +355,16 @@ def _progress(wanted: bool) -> Iterator[None]:
         return
     with listening(ProgressBar()):
         yield
+
+
+def _draw_model(model: Model) -> str:
+    return model_fragment(model, list_methods(model))
+
+
+def draw_in_notebooks() -> bool:
+    """Have a running notebook draw explanations, lists of them and models; called when this module is imported."""
+    models = dict.fromkeys((NetworkModel, BlackBox), _draw_model)
+    return notebook.install({Explanation: notebook.draw_single, Explanations: notebook.draw_several, **models})
+
+
+draw_in_notebooks()

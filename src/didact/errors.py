@@ -37,3 +37,7 @@ class UnknownNameError(DidactError):
 
 class FormatError(DidactError):
     """Data that was stored, or comes from elsewhere, does not have the expected form."""
+
+
+class AccessError(DidactError):
+    """The invitation code or the session is not known."""

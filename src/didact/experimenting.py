@@ -53,7 +53,7 @@ def train(  # noqa: PLR0913 - one call, and every argument but the first two has
         trials: search the weights of the loss by the metric, in so many trials (30 as published; needs the extra
             ``search``); 0 leaves them as they are set.
         out: where the explainer is saved. Labels, checkpoints and trials are stored there too: after a kill the same
-            call goes on where it stopped.
+            call resumes where it stopped.
         progress: show a bar on work over two seconds, and at the end how good the result is.
         **settings: of the preset; see its class in ``didact.trained.presets``.
 
@@ -64,7 +64,7 @@ def train(  # noqa: PLR0913 - one call, and every argument but the first two has
         >>> didact.show(didact.explain("A warm and funny film.", method=explainer))  # doctest: +SKIP
     """
     from didact.data.load import load_data
-    from didact.experiments.masking.judges import judge
+    from didact.experiments.masking.judges import judge, panel
     from didact.experiments.masking.tuning import TuningConfig, TuningTask, tune
     from didact.trained import train as trainer
 
@@ -92,6 +92,7 @@ def train(  # noqa: PLR0913 - one call, and every argument but the first two has
             folder=out,
             data=name,
             judge=chosen,
+            panel=panel(),
             **settings,  # type: ignore[arg-type] # checked by the preset
         )
     if out is not None:
@@ -105,11 +106,12 @@ def train(  # noqa: PLR0913 - one call, and every argument but the first two has
 def evaluate(  # noqa: PLR0913 - one call, and every argument but the first has a default
     data: object,
     model: object = DEFAULT,
-    methods: Sequence[str | Mapping[str, object]] | Mapping[str, Explainer] | None = None,
+    methods: Sequence[str | Mapping[str, object]] | Mapping[str, Explainer] | str = "default",
     metrics: Sequence[str | Mapping[str, object]] | str = "default",
     *,
     split: str | None = None,
     limit: int | None = None,
+    minutes: float | None = 5.0,
     seeds: Sequence[int] = (0,),
     out: str | Path = "runs/evaluation",
     overwrite: bool = False,
@@ -123,15 +125,17 @@ def evaluate(  # noqa: PLR0913 - one call, and every argument but the first has 
     Args:
         data: anything ``didact.data.load.load_data`` takes: a file, a preset, a Hub id, a list of texts.
         model: anything ``load_model`` takes.
-        methods: names, tables with "method", "label" and settings, or explainers by label; every method that model and
-            data allow when not given.
+        methods: names, tables with "method", "label" and settings, or explainers by label; "default" for a few of each
+            family, "all" for every method that model and data allow.
         metrics: names, tables with "metric", "label" and settings, "default" or "all".
         split: of the data.
         limit: at most so many examples.
+        minutes: time budget. The cost is estimated first, by evaluating a few texts, and printed; where all texts would
+            take longer, as many are evaluated as fit. None for no limit.
         seeds: seeded methods are run with each.
         out: folder of the run.
         overwrite: replace the results of a call with other arguments in the same folder; otherwise it is refused.
-        progress: show a bar on work over two seconds.
+        progress: print the estimated cost, and show a bar on work over two seconds.
 
     Example:
         >>> import didact
@@ -141,6 +145,7 @@ def evaluate(  # noqa: PLR0913 - one call, and every argument but the first has 
     from didact.data.load import load_data
     from didact.experiments.engine.run import run_job
     from didact.experiments.engine.steps import RunOptions
+    from didact.experiments.grading.budget import plan
     from didact.experiments.grading.evaluation import Evaluation
     from didact.experiments.grading.job import GradingJob
     from didact.experiments.grading.prepare import prepare
@@ -154,12 +159,15 @@ def evaluate(  # noqa: PLR0913 - one call, and every argument but the first has 
         "metrics": metrics,
     }
     made = methods if isinstance(methods, Mapping) else None
-    if methods is not None and made is None:
-        recipe["explainers"] = list(methods)
+    if made is None:
+        recipe["explainers"] = methods if isinstance(methods, str) else list(methods)
     recipe |= {"model": {"source": adapter.name}, "data": {"source": dataset.name, "split": dataset.split}}
     with _progress(progress):
         prepared = prepare(GradingRecipe.from_dict(recipe, "evaluate"), model=adapter, data=dataset, explainers=made)
-        job = GradingJob(prepared, RunOptions(Path(out), command="didact.evaluate", overwrite=overwrite))
+        planned = plan(prepared, minutes, Path(out), lambda texts: load_data(dataset, limit=texts))
+        if progress:
+            sys.stderr.write("\n".join([*planned.sentences, ""]))
+        job = GradingJob(planned.experiment, RunOptions(Path(out), command="didact.evaluate", overwrite=overwrite))
         evaluation = Evaluation(run_job(job).folder)
     evaluation.report()
     return evaluation
@@ -191,7 +199,7 @@ def simulate(  # noqa: PLR0913 - one call, and every argument but the first has 
     done again.
 
     Args:
-        data: texts to teach: anything ``didact.data.load.load_data`` takes.
+        data: training texts of the students: anything ``didact.data.load.load_data`` takes.
         model: the teacher: anything ``load_model`` takes.
         explainers: names, or explainers by label.
         students: names, or tables with "student", "label" and settings; see ``didact list students``. Two cheap kinds
@@ -202,7 +210,7 @@ def simulate(  # noqa: PLR0913 - one call, and every argument but the first has 
         subsets: students of a kind, each with texts of its own; of a round where ``precision`` is given.
         share: of the words that are marked in a hint.
         controls: whether to teach random, trivial, label-leak and shuffled hints too.
-        precision: go on with further students until the gains' 95 % intervals reach so far to each side.
+        precision: add students until the gains' 95 % intervals reach so far to each side.
         seed: of texts, students and controls.
         out: folder of the run.
         overwrite: replace the results of a call with other arguments in the same folder; otherwise it is refused.

@@ -185,9 +185,26 @@ def _decoded(source: Path | io.BytesIO, name: str) -> Pixels:
         return _from_pillow(picture, name)
 
 
+def encoded_size(data: bytes) -> tuple[int, int]:
+    """Width and height that the bytes of a file declare, without decoding its pixels."""
+    with _header(io.BytesIO(data), f"the {len(data):,} bytes given") as picture:
+        return int(picture.width), int(picture.height)
+
+
 @contextlib.contextmanager
 def _opened(source: Path | io.BytesIO, name: str) -> Iterator[PillowImage]:
     """A file opened and decoded by Pillow; what is wrong with it becomes one line."""
+    with _header(source, name) as opened:
+        check_size(opened.width, opened.height, name)
+        try:
+            opened.load()
+        except Exception as problem:
+            raise _damaged(name, problem) from None
+        yield opened
+
+
+def _header(source: Path | io.BytesIO, name: str) -> PillowImage:
+    """A file opened by Pillow, its pixels not yet read."""
     try:
         import PIL.Image
     except ImportError:
@@ -195,20 +212,13 @@ def _opened(source: Path | io.BytesIO, name: str) -> Iterator[PillowImage]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PIL.Image.DecompressionBombWarning)  # check_size has its own limit
-            opened = PIL.Image.open(source)
+            return PIL.Image.open(source)
     except PIL.Image.DecompressionBombError:
         raise InputError(f"{name} has far more pixels than can be read: make it smaller") from None
     except PIL.UnidentifiedImageError:
         raise InputError(f"{name} is not an image that Pillow can read, or it is damaged") from None
     except Exception as problem:
         raise _damaged(name, problem) from None
-    with opened:
-        check_size(opened.width, opened.height, name)
-        try:
-            opened.load()
-        except Exception as problem:
-            raise _damaged(name, problem) from None
-        yield opened
 
 
 def _damaged(name: str, problem: Exception) -> Exception:

@@ -38,8 +38,9 @@ GENERATIVE = "generative"
 ExampleLike = FieldLike | tuple[FieldLike, ...] | Example
 """What a user may pass as one thing to explain."""
 
-TargetLike = int | str | Span | Target | None
-"""What a user may pass as a target: a label, its index, a span of the input, or nothing for what is predicted."""
+TargetLike = int | str | Span | Target | tuple[int | str | None, int | str | None] | None
+"""What a user may pass as a target: a label, its index, a span of the input, nothing for what is predicted, or a pair
+of labels for a contrastive target: why the first rather than the second?"""
 
 AttentionRows = Literal["all", "mean", "pooled"]
 AttentionKind = Literal["probabilities", "logits"]

@@ -8,7 +8,7 @@ import pkgutil
 from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from didact.errors import UnknownNameError
 
@@ -24,6 +24,16 @@ class Named(Protocol):
     @property
     def family(self) -> str:
         """Heading under which lists show it."""
+        ...
+
+
+@runtime_checkable
+class Aliased(Named, Protocol):
+    """A card of something that users also know by other names."""
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Names that stand for the registered one."""
         ...
 
 
@@ -71,26 +81,51 @@ class Registry(Generic[T, K]):
         """All names, ours and third parties', without importing them."""
         return sorted(set(self._modules()) | set(self._entry_points()) | set(self._classes))
 
-    def get(self, name: str) -> type[T]:
-        """The class called ``name``; an unknown name's error lists the close ones."""
+    def resolve(self, name: str) -> str:
+        """The registered name that ``name`` means: itself, or what it is an alias of; case and dashes do not matter.
+
+        Raises:
+            UnknownNameError: nothing is called so; the message lists the close names.
+        """
         if not isinstance(name, str):
             raise UnknownNameError(f"the name of a {self.kind} is text, got a {type(name).__name__}")
-        if name not in self._classes:
-            self._load(name)
-        return self._classes[name]
+        if name in self._classes or name in (names := self.names()):
+            return name
+        aliases = self.aliases()
+        plain = name.strip().lower().replace("-", "_").replace(" ", "_")
+        if plain in names:
+            return plain
+        if plain in aliases:
+            return aliases[plain]
+        raise UnknownNameError(unknown(self.kind, name, names, [*names, *aliases]))
+
+    def get(self, name: str) -> type[T]:
+        """The class called ``name``, or of which it is an alias; an unknown name's error lists the close ones."""
+        registered = self.resolve(name)
+        if registered not in self._classes:
+            self._load(registered)
+        return self._classes[registered]
 
     def card(self, name: str) -> K:
         """The card of ``name``."""
         self.get(name)
-        return self._cards[name]
+        return self._cards[self.resolve(name)]
+
+    def aliases(self) -> dict[str, str]:
+        """Alias -> registered name, of all cards; an alias stands for one thing only."""
+        meanings: dict[str, str] = {}
+        for card in self.cards():
+            for alias in card.aliases if isinstance(card, Aliased) else ():
+                if alias in meanings or alias in self._classes:
+                    raise ValueError(f"{alias!r}, an alias of the {self.kind} {card.name!r}, is taken already")
+                meanings[alias] = card.name
+        return meanings
 
     def cards(self) -> list[K]:
         """All cards, by family and name."""
         return sorted((self.card(name) for name in self.names()), key=lambda card: (card.family, card.name))
 
     def _load(self, name: str) -> None:
-        if name not in self.names():
-            raise UnknownNameError(unknown(self.kind, name, self.names()))
         external = self._entry_points().get(name)
         if external is not None:
             external.load()
@@ -115,9 +150,10 @@ class Registry(Generic[T, K]):
         return {entry.name: entry for entry in entry_points(group=self.group)}
 
 
-def unknown(kind: str, name: object, allowed: Sequence[str]) -> str:
-    """One sentence for every unknown name: the name, the close names, all names."""
-    return f"unknown {kind} {name!r}{close_names(name, allowed)}; known: {', '.join(allowed)}"
+def unknown(kind: str, name: object, allowed: Sequence[str], suggested: Sequence[str] | None = None) -> str:
+    """One sentence for every unknown name: the name, the close names (of ``suggested`` where given), all names."""
+    close = close_names(name, allowed if suggested is None else suggested)
+    return f"unknown {kind} {name!r}{close}; known: {', '.join(allowed)}"
 
 
 def close_names(name: object, allowed: Sequence[str]) -> str:

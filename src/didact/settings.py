@@ -18,6 +18,23 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+ALIASES: Mapping[str, tuple[str, ...]] = {
+    "evaluations": ("max_evals", "n_samples", "num_samples", "nsamples", "samples"),
+    "samples": ("num_samples", "n_samples", "nsamples", "max_evals", "evaluations"),
+    "steps": ("n_steps", "num_steps"),
+    "features": ("num_features",),
+    "background": ("background_data",),
+    "baseline": ("baselines",),
+    "absence": ("perturbation", "masking"),
+    "span": ("window",),
+    "percents": ("percentages",),
+    "seed": ("random_state",),
+    "signal": ("loss",),
+    "signal_settings": ("loss_settings",),
+}
+"""Setting -> names that other libraries have for it; each stands for the first setting here that its owner has."""
+
+
 class Configured:
     """Mix-in for dataclasses with a ``card``: the fields are the settings."""
 
@@ -25,19 +42,41 @@ class Configured:
 
     @classmethod
     def configured(cls, **settings: object) -> Self:
-        """An instance with these settings; the error for an unknown or unfitting setting names it."""
+        """An instance with these settings, or aliases of them; the error for one that does not fit names it."""
         hints = get_type_hints(cls)
         names = [item.name for item in dataclasses.fields(cls)]  # type: ignore[arg-type]
-        for name, value in settings.items():
+        resolved: dict[str, Any] = {}
+        for given, value in settings.items():
+            name = resolve_setting(given, names)
             if name not in names:
-                raise ParameterError(unknown(f"parameter of {cls.card.name}", name, names))
+                raise ParameterError(unknown(f"parameter of {cls.card.name}", given, names))
+            if name in resolved:
+                raise ParameterError(f"{name} of {cls.card.name} is given twice, once as {given!r}; give it once")
             _check_type(cls.card.name, name, value, hints[name])
-        return cls(**settings)
+            resolved[name] = value
+        return cls(**resolved)
 
     @property
     def parameters(self) -> dict[str, JsonValue]:
         """All settings as plain values."""
         return dataclasses.asdict(self)  # type: ignore[call-overload, no-any-return]
+
+
+def resolve_setting(given: str, names: Sequence[str]) -> str:
+    """The setting among ``names`` that ``given`` means: itself, or what it is an alias of; unchanged where none is."""
+    if given in names:
+        return given
+    meant = (name for name, aliases in ALIASES.items() if given in aliases and name in names)
+    return next(meant, given)
+
+
+FILE = {"file": True}
+"""Metadata of a dataclass field whose value names a file."""
+
+
+def file_settings(cls: type) -> list[str]:
+    """Settings that name a file, which a service must not take from strangers."""
+    return [item.name for item in dataclasses.fields(cls) if item.metadata.get("file")]
 
 
 def at_least(owner: Configured, **bounds: float) -> None:

@@ -48,6 +48,7 @@ from didact.validation import (
     truth_value,
     whole_number,
 )
+from didact.views import view
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -306,21 +307,42 @@ class Target:
         label: its name.
         scale: of the number.
         answer: the span or the text whose score is explained, where outputs are no classes.
+        contrast: of a contrastive target, the output whose number is subtracted: score(label) - score(contrast_label).
+        contrast_label: its name.
     """
 
     index: int
     label: str
     scale: Scale = "logit"
     answer: Span | str | None = None
+    contrast: int | None = None
+    contrast_label: str = ""
+
+    @property
+    def name(self) -> str:
+        """The label; of a contrastive target both labels."""
+        return self.label if self.contrast is None else f"{self.label} rather than {self.contrast_label}"
+
+    @property
+    def first(self) -> Target:
+        """The label's own number; the target itself where it is not contrastive."""
+        return self if self.contrast is None else dataclasses.replace(self, contrast=None, contrast_label="")
+
+    @property
+    def second(self) -> Target | None:
+        """The number that a contrastive target subtracts."""
+        return None if self.contrast is None else Target(self.contrast, self.contrast_label, self.scale, self.answer)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return {"index": self.index, "label": self.label, "scale": self.scale, **_optional_answer(self.answer)}
+        plain = {"index": self.index, "label": self.label, "scale": self.scale, **_optional_answer(self.answer)}
+        contrast = {"contrast": self.contrast, "contrast_label": self.contrast_label}
+        return plain | ({} if self.contrast is None else contrast)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Target:
         """Inverse of ``to_dict``."""
-        data = object_value(data, "target", ("index", "label"), ("scale", "answer"))
+        data = object_value(data, "target", ("index", "label"), ("scale", "answer", "contrast", "contrast_label"))
         scale = data.get("scale", "logit")
         if scale not in SCALES:
             raise FormatError(f"target: scale must be one of {', '.join(SCALES)}, got {shown(scale)}")
@@ -329,6 +351,8 @@ class Target:
             text_value(data["label"], "target: label"),
             scale,
             _read_extract(data.get("answer"), "target: answer"),
+            None if data.get("contrast") is None else whole_number(data["contrast"], "target: contrast"),
+            text_value(data.get("contrast_label", ""), "target: contrast_label"),
         )
 
 
@@ -395,6 +419,8 @@ class Prediction:
 
     def value(self, target: Target) -> float:
         """The explained number, as the plain pass gives it."""
+        if target.second is not None:
+            return self.value(target.first) - self.value(target.second)
         if target.scale == "logit" or self.is_regression:
             return self.outputs[target.index]
         if not self.probabilities:
@@ -490,7 +516,7 @@ class Explanation:
     Attributes:
         method: registered name of the explainer ("human" for a rationale).
         units: what was scored.
-        scores: one finite number per unit; positive speaks for the target where the method is signed.
+        scores: one finite number per unit; positive supports the target where the method is signed.
         target: the explained number.
         prediction: the model's plain prediction.
         parameters: all settings of the method.
@@ -529,8 +555,9 @@ class Explanation:
             raise FormatError(f"errors come one per score or not at all: {len(self.errors)} for {len(self.scores)}")
         if not all(math.isfinite(error) and error >= 0 for error in self.errors):
             raise FormatError(f"standard errors must be finite and not negative; {self.method} gave {self.errors}")
-        if not 0 <= self.target.index < len(self.prediction.outputs):
-            raise FormatError(f"the target is output {self.target.index}, but there are {len(self.prediction.outputs)}")
+        for index in (self.target.index, self.target.contrast or 0):
+            if not 0 <= index < len(self.prediction.outputs):
+                raise FormatError(f"the target is output {index}, but there are {len(self.prediction.outputs)}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         values = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
@@ -546,6 +573,25 @@ class Explanation:
     def array(self) -> Floats:
         """The scores as a fresh numpy array."""
         return np.array(self.scores, dtype=np.float64)
+
+    def __repr__(self) -> str:
+        text = " / ".join(Example(one).preview for one in self.example.fields)
+        strongest = ", ".join(f"{unit} {score:+.3g}" for unit, score in self.top(3))
+        answer = _described(self.prediction)
+        return f"Explanation({text} -> {answer}; {self.method} for {self.target.name}: {strongest})"
+
+    def show(self) -> None:
+        """Draw it in the notebook or the terminal."""
+        view("show")(self)
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as .json, .html, .tex, .svg or .txt, or that of an image as .png, by the file's ending."""
+        place: Path = view("save")(self, path)
+        return place
+
+    def to_dataframe(self) -> Any:
+        """A pandas DataFrame with a row per unit: its text, place and score; see ``didact.to_dataframe``."""
+        return view("to_dataframe")(self)
 
     def top(self, k: int = 5) -> list[tuple[str, float]]:
         """The ``k`` units with the largest score (absolute score where scores are signed), strongest first."""
@@ -610,6 +656,8 @@ class Card:
         tolerance: how far completeness may be missed at default settings, relative to 1 + |difference|.
         inputs: kinds of example it takes: "text", "pair", "image".
         needs_rationale: whether it explains only examples that have a human rationale.
+        default: whether an evaluation that names no methods grades it.
+        aliases: other names it is known by, which stand for ``name``.
     """
 
     name: str
@@ -624,12 +672,14 @@ class Card:
     tolerance: float = 1e-4
     inputs: tuple[str, ...] = ("text", "pair", "image")
     needs_rationale: bool = False
+    default: bool = False
+    aliases: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
         plain = vars(self).copy()
-        plain.update(needs=sorted(self.needs), axioms=sorted(self.axioms), inputs=list(self.inputs))
-        return plain
+        lists = {"needs": sorted(self.needs), "axioms": sorted(self.axioms)}
+        return plain | lists | {"inputs": list(self.inputs), "aliases": list(self.aliases)}
 
 
 Invariance = Literal["order", "scale", "affine", "none"]
@@ -654,6 +704,8 @@ class MetricCard:
         invariant: to any strictly increasing map of a text's scores ("order"), to a x + b with a > 0 ("affine"), to a x
             ("scale"), or to "none" of these.
         timed: whether it measures time or memory, so that no two runs give the same number.
+        default: whether an evaluation that names no metrics computes it, as far as the data allow.
+        aliases: other names it is known by, which stand for ``name``.
     """
 
     name: str
@@ -666,12 +718,14 @@ class MetricCard:
     needs: frozenset[str] = frozenset()
     invariant: Invariance = "order"
     timed: bool = False
+    default: bool = False
+    aliases: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; an open end of the range is None."""
         plain = vars(self).copy()
         ends = {end: plain[end] if math.isfinite(plain[end]) else None for end in ("low", "high")}
-        plain.update(ends, needs=sorted(self.needs))
+        plain.update(ends, needs=sorted(self.needs), aliases=list(self.aliases))
         return plain
 
 
@@ -861,6 +915,13 @@ def _check_kinds(explanation: Explanation) -> None:
 
 
 _NUMBERS = (int, float, np.integer, np.floating)
+
+
+def _described(prediction: Prediction) -> str:
+    """What is predicted, in a few words."""
+    if prediction.probabilities:
+        return f"{prediction.label} {prediction.probabilities[prediction.index]:.1%}"
+    return f"{prediction.answer:.4g}" if isinstance(prediction.answer, float) else repr(prediction.answer)
 
 
 def _revived(values: dict[str, Any]) -> Explanation:

@@ -24,8 +24,8 @@ DIDACT = REPO / "src" / "didact"
 
 # The nouns: single modules that everything may import.
 BASE = (
-    "types regions images errors validation disk checksums locks protocols registry settings provenance code_identity "
-    "meter progress"
+    "types regions images errors validation disk checksums locks protocols registry settings provenance views "
+    "code_identity meter progress"
 )
 
 # Room -> the rooms it may import, besides itself and the base. Only rooms further up, and of those only the ones it
@@ -40,7 +40,10 @@ ROOMS = {
     "embedded": "",
     "store": "data",
     "attribution": "ops stats models",
+    "counterfactuals": "",
     "metrics": "ops stats models attribution",
+    "decisions": "stats render counterfactuals metrics",
+    "summary": "stats render",
     "students": "ops stats models data attribution",
     "simulation": "ops stats models data attribution students",
     "scale": "models data store attribution",
@@ -50,12 +53,14 @@ ROOMS = {
     "testing": "ops stats render models data store attribution metrics students simulation scale study trained "
     "experiments",
     "api": "stats render models data store attribution metrics trained",
-    "service": "ops stats render models data store attribution metrics scale study trained api",
+    "service": "ops stats render models data store attribution counterfactuals study trained api",
+    "reporting": "models data counterfactuals decisions summary api",
+    "client": "",
     "experimenting": "models data trained experiments api",
-    "cli": "render models data store attribution metrics students simulation scale study trained experiments api "
-    "service experimenting",
+    "cli": "render models data store attribution counterfactuals metrics decisions summary students simulation scale "
+    "study trained experiments api service reporting experimenting",
     "__main__": "cli",
-    "__init__": "api experimenting",
+    "__init__": "api reporting experimenting",
 }
 
 # Room -> the libraries it may use, besides the standard library.
@@ -63,21 +68,23 @@ LIBRARIES = {
     "base": "numpy PIL",
     "ops": "numpy torch regex scipy",
     "stats": "numpy scipy",
-    "render": "numpy rich",
+    "render": "numpy rich pandas",
     "models": "numpy torch transformers safetensors peft",
     "data": "numpy pyarrow datasets",
     "store": "numpy safetensors pyarrow",
     "attribution": "numpy torch",
     "metrics": "numpy",
+    "decisions": "numpy",
+    "summary": "numpy pandas",
     "students": "numpy torch transformers",
     "simulation": "numpy",
-    "study": "numpy",
+    "study": "numpy openskill pyarrow",
     "scale": "numpy",
     "trained": "numpy torch transformers safetensors accelerate huggingface_hub onnx onnxruntime onnxscript",
     "experiments": "numpy torch pyarrow rich optuna",
     "testing": "numpy torch transformers tokenizers pytest rich",
     "api": "numpy",
-    "service": "numpy fastapi starlette pydantic uvicorn",
+    "service": "numpy fastapi starlette pydantic uvicorn prometheus_client",
     "cli": "rich",
 }
 

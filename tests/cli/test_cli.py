@@ -183,6 +183,11 @@ def test_demo_prints_the_pages_path_last(tmp_path: Path, capsys: pytest.CaptureF
     methods = {found.method for found in read_page(Path(last).read_text())}
     assert "l2e" in methods
     assert len(methods) >= 8
+    page = (tmp_path / "demo" / "index.html").read_text(encoding="utf-8")
+    verdict, legend, first = (page.index(f'class="{name}"') for name in ("answers", "legend", "method"))
+    assert verdict < legend < first
+    assert page[first:].startswith('class="method">human<')  # the planted words
+    assert "too few to rank methods" in page
     assert (tmp_path / "demo" / "explanations.json").is_file()
 
 

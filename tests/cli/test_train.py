@@ -9,7 +9,7 @@ import pytest
 
 import didact
 from didact.attribution.occlusion import Occlusion
-from didact.cli import main
+from didact.cli import main, parser
 from didact.data.corpus import generate
 from didact.metrics.plausibility.rationale_auc import RationaleAuc
 from didact.models.load import load_model
@@ -185,3 +185,8 @@ class Undescribed(ExplainerPreset):
 def test_a_setting_without_a_description_is_refused() -> None:
     with pytest.raises(ValueError, match="undescribed does not describe its setting 'size'"):
         settings_of(Undescribed)
+
+
+def test_the_signal_is_also_called_loss() -> None:
+    options = parser().parse_args(["train", "l2e", "--loss", "ranking", "--loss-settings", "by=signed"])
+    assert (options.signal, options.signal_settings) == ("ranking", ["by=signed"])

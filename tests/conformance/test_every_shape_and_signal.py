@@ -31,6 +31,7 @@ QUICK: Mapping[str, Mapping[str, object]] = {
     "encoder": {"backbone": _FOLDER.name, "dropout": 0.0},
     "head_mix": {"normalise": "none", "temperature": 0.3},
     "head_gate": {"width": 64},
+    "gradient_gate": {"normalise": "none", "temperature": 0.3},
 }
 """Settings that make a shape small, or able to learn from random heads, some of which it must count negatively."""
 

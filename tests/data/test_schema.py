@@ -54,7 +54,7 @@ def test_rows_are_counted_where_there_are_no_lines(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(json.dumps(rows))
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "x.parquet")
     for name in ("x.json", "x.parquet"):
-        with pytest.raises(FormatError, match=f"{name}, row 2: field 'text' is missing"):
+        with pytest.raises(FormatError, match=f"{name}, row 2: field 'text' holds no text"):
             load_data(tmp_path / name)
 
 

@@ -12,8 +12,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks import common, memory, planted, shapley
+from benchmarks import common, evaluation, memory, metric_quality, planted, shapley
 from didact.experiments.distillation.summary import gather, versus
+from didact.experiments.grading import reliability
 from tests.docs.test_docs import REPO, script
 
 RESULTS = REPO / "docs" / "results"
@@ -90,7 +91,7 @@ def test_every_number_of_a_claim_is_a_figure_or_named(claim: Mapping[str, Any]) 
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("*.md")), ids=lambda path: path.name)
 def test_tables_are_those_of_the_records(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    if path.name not in ("memory.md", "planted.md", "shapley.md", "speed.md", "trust.md"):
+    if path.name not in ("memory.md", "metric_quality.md", "planted.md", "shapley.md", "speed.md", "trust.md"):
         assert text == results().written(text), "run: python scripts/results.py"
         by_hand = re.sub(r"<!-- table .*?<!-- end -->", "", text, flags=re.DOTALL)
         assert not re.search(r"^\|", by_hand, flags=re.MULTILINE), "a table that no record stands behind"
@@ -102,6 +103,9 @@ def test_pages_of_benchmarks_are_those_of_their_records() -> None:
     )
     made = planted.table(planted_record["rows"], planted_record["texts"], planted_record["seed"])
     assert (RESULTS / "planted.md").read_text("utf-8") == made
+    graded = {kind: list(rows.values()) for kind, rows in reliability.record().items()}
+    command = json.loads(reliability.RECORD.read_text("utf-8"))["command"]
+    assert (RESULTS / "metric_quality.md").read_text("utf-8") == metric_quality.page(graded, command)
     points = [shapley.Point(**point) for point in shapley_record["points"]]
     assert (RESULTS / "shapley.md").read_text("utf-8") == shapley._page(
         points, shapley_record["needed"], shapley_record
@@ -126,3 +130,8 @@ def test_the_summary_of_a_study_is_that_of_its_records(study: str, metric: str) 
         assert (ours.own, ours.theirs, ours.ratio) == pytest.approx(
             tuple(theirs[key] for key in ("own", "theirs", "ratio"))
         )
+
+
+def test_the_page_of_evaluate_is_that_of_its_record() -> None:
+    record = json.loads((RESULTS / "evaluation.json").read_text("utf-8"))
+    assert (RESULTS / "evaluation.md").read_text("utf-8") == evaluation.page(record)

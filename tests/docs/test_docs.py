@@ -7,6 +7,7 @@ from types import ModuleType
 
 import pytest
 
+from didact.attribution.base import ATTRIBUTIONS
 from didact.simulation.controls import CONTROLS
 from didact.students.base import CHANNELS, STUDENTS
 from didact.students.matching import reaching
@@ -38,14 +39,19 @@ def test_the_table_of_metrics_is_up_to_date() -> None:
     [
         ("README.md", 5),
         ("docs/aml.md", 1),
-        ("docs/grading.md", 1),
+        ("docs/decisions.md", 3),
+        ("docs/five_minutes.md", 5),
+        ("docs/grading.md", 2),
+        ("docs/index.md", 1),
         ("docs/kinds/images.md", 1),
         ("docs/kinds/patches.md", 2),
         ("docs/kinds/questions.md", 2),
         ("docs/learned.md", 1),
         ("docs/models.md", 3),
+        ("docs/reading_reports.md", 1),
         ("docs/simulability.md", 1),
         ("docs/smat.md", 1),
+        ("docs/study.md", 1),
     ],
 )
 def test_the_python_of_the_docs_runs(page: str, blocks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,6 +71,15 @@ def test_every_student_channel_and_control_is_described() -> None:
         summary = card.summary.replace("|", "\\|")  # a bar would end the cell
         assert f"| `{card.name}` | {summary} |" in page
     assert all(f"| `{name}` |" in page for name in CONTROLS)
+
+
+def test_every_method_that_is_recommended_exists() -> None:
+    rows = re.findall(
+        r"^\|[^|]*\|([^|]*)\|", (REPO / "docs" / "which_method.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert len(named) > 10
+    assert named <= set(ATTRIBUTIONS.names())
 
 
 def test_every_link_in_the_docs_leads_somewhere() -> None:

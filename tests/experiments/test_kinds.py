@@ -131,7 +131,7 @@ def test_what_images_do_not_have_is_named(images: tuple[NetworkModel, list[Examp
     with pytest.raises(InputError, match="deep_shap takes text and pair inputs, and an image was given"):
         didact.evaluate(examples, model, ["deep_shap"], ["deletion_area"], out=tmp_path / "method")
     with pytest.raises(CapabilityError, match="the scorer reads words or tokens, and an image of 12 x 12 pixels"):
-        didact.train("l2e", examples * 3, model, "occlusion", progress=False)
+        didact.train("l2e", examples * 3, model, "occlusion", progress=False, shape="scorer")
     with pytest.raises(InputError, match=r"ridge reads texts, and an image of 12 x 12 .*: vision_transformer"):
         didact.simulate(examples, model, ["occlusion"], ["ridge"], sizes=[4], out=tmp_path / "students")
 

@@ -13,9 +13,11 @@ from didact.errors import FormatError, InputError, ModelError, ParameterError
 from didact.experiments.distillation import grading
 from didact.experiments.distillation.fidelity import fidelity
 from didact.experiments.distillation.job import DistillationJob
+from didact.experiments.distillation.kept import KEPT_NOTE, STABLE_NOTE, kept_table, stable_table
 from didact.experiments.distillation.labels import LABELS
 from didact.experiments.distillation.networks import Network
 from didact.experiments.distillation.recipe import DistillationRecipe, learned_label
+from didact.experiments.distillation.report import markdown, read_summary
 from didact.experiments.distillation.summary import gather, means, versus
 from didact.experiments.engine.run import run_job
 from didact.experiments.engine.steps import RunOptions
@@ -23,6 +25,7 @@ from didact.experiments.papers import l2e
 from didact.experiments.papers.l2e_published import TABLES
 from didact.meter import metered
 from didact.models.load import load_model
+from didact.ops.units import word_spans
 from didact.store import files
 from didact.store import records as record_store
 from didact.trained.explainer import LearnedExplainer
@@ -37,7 +40,7 @@ chunk = 4
 references = [{ method = "occlusion" }, { method = "gradient_x_input", label = "gradient" }]
 
 [more]
-occlusion = [["words", "signed_ranking"]]
+occlusion = [["words", "signed_ranking"], ["model", "combined"]]
 
 [model]
 source = "default"
@@ -102,7 +105,7 @@ def test_recipes_can_be_read_and_cover_the_papers_tables_and_figures(monkeypatch
     monkeypatch.setenv("DIDACT_SHARED", "/nowhere")
     studies = [DistillationRecipe.from_toml(path) for path in sorted(RECIPES.glob("*.toml"))]
     assert {number for study in studies for number in study.tables} == set(TABLES)
-    assert {number for study in studies for number in study.figures} == {3, 4, 5, 6}
+    assert {number for study in studies for number in study.figures} == {3, 4, 5, 6, 7}
     assert all(
         DistillationJob(study, RunOptions(Path("unused"))).explainer(one.label)
         for study in studies
@@ -114,11 +117,30 @@ def test_a_study_measures_teachers_and_learned_explainers(finished: Path) -> Non
     grades = gather(record_store.read(finished / "sst2" / "records.parquet"))
     kinds = {"occlusion", "abs(occlusion)", "gradient", "abs(gradient)", "random"}
     kinds |= {learned_label("tokens", s, t) for s in ("labelling", "ranking") for t in ("occlusion", "gradient")}
-    assert set(grades["log_odds_difference"]) == kinds | {"l2e_words signed_ranking(occlusion)"}
+    more = {"l2e_words signed_ranking(occlusion)", "l2e_model combined(occlusion)"}
+    assert set(grades["log_odds_difference"]) == kinds | more
     assert {len(values) for values in grades["log_odds_difference"].values()} == {6}
     assert set(grades[grading.POSITIVE]) <= kinds
     assert (grades["forwards"]["occlusion"] > 1).all()
     assert (grades["forwards"]["l2e labelling(occlusion)"] == 0).all()
+
+
+def test_the_report_shows_what_is_kept_and_how_stable_it_is(finished: Path) -> None:
+    summary = read_summary(finished / "sst2")
+    rows = [line for line in kept_table(summary).splitlines() if line.startswith("| occlusion, combined, copy of")]
+    means = summary["means"]
+    own, theirs, chance = (
+        means[who]["sufficiency"][0] for who in ("l2e_model combined(occlusion)", "occlusion", "random")
+    )
+    kept = f"{own:.3g} / {theirs:.3g} ({chance:.3g}) = {(own - chance) / (theirs - chance):.2f}"
+    assert [kept in line for line in rows] == [True]
+    assert stable_table(summary).count("\n") == 2 + 6 - 1  # head and rule, and six networks
+    gains = {(row["metric"], row["explainer"]): row for row in summary["above_chance"]}
+    assert gains["iou_lexical_top_gain", "random"]["n"] == 6
+    assert means["occlusion"][grading.AGAINST][0] <= means["occlusion"]["log_odds_difference"][0]
+    report = markdown(summary)
+    assert KEPT_NOTE in report
+    assert STABLE_NOTE in report
 
 
 def test_a_study_that_is_given_again_does_nothing(finished: Path) -> None:
@@ -204,8 +226,8 @@ def test_the_results_in_the_documentation_are_shown_with_their_texts(capsys: pyt
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--table", "6"], "table 6 cannot be reproduced"),
-        (["--figure", "7"], "figure 7 cannot be reproduced"),
+        (["--table", "10"], "table 10 cannot be reproduced"),
+        (["--figure", "8"], "figure 8 cannot be reproduced"),
         (["--results", "no-such-folder"], "there is no folder"),
         (["--recipe", "none.toml"], "name one with --out"),
         (["--recipe", "none.toml", "--out", "x"], "there is no recipe none.toml"),
@@ -330,8 +352,10 @@ def test_rationales_count_for_rightly_classified_texts_of_their_label() -> None:
 
 
 def test_an_unknown_table_is_refused() -> None:
-    with pytest.raises(ParameterError, match="there are 1, 2, 3, 4, 5, 7, 8, 9"):
-        l2e.table(6, l2e.Results(None))
+    with pytest.raises(ParameterError, match="there are 1, 2, 3, 4, 5, 6, 7, 8, 9"):
+        l2e.table(10, l2e.Results(None))
+    with pytest.raises(ParameterError, match="there are 3, 4, 5, 6, 7"):
+        l2e.figure(8, l2e.Results(None))
 
 
 def test_the_embedded_models_tokens_have_inherited_embeddings() -> None:
@@ -481,3 +505,28 @@ def test_lines_are_texts_and_what_is_graded_is_not_learnt_from(tmp_path: Path) -
     desk = job(recipe, tmp_path / "work")
     assert [one.text for one in desk.texts["train"]] == ["one two three", "five six seven"]
     assert [one.text for one in desk.texts["test"]] == [row["text"] for row in graded]
+
+
+def test_reviews_are_compared_by_all_words_by_annotated_ones_and_without_stop_words() -> None:
+    def review(text: str, scores: list[float], marked: str) -> Explanation:
+        at = text.index(marked)
+        example = Example(text, rationale=(Span(at, at + len(marked)),))
+        units = Units(example, "word", tuple(word_spans(text)))
+        prediction = Prediction(("no", "yes"), (0.0, 1.0), (0.27, 0.73))
+        return Explanation("lime", units, tuple(scores), Target(1, "yes"), prediction)
+
+    one = review("the plot was good fun", [1, 0, 0, 1, 1], "good fun")
+    other = review("the songs were good here", [1, 0, 0, 1, 0], "songs were good")
+    found = grading.stability([one, other])
+    # All weights of a text are equal, so all such words are low positive: {the, good, fun} and {the, good}; {good, fun}
+    # and {good}; and the same without "the", a stop word.
+    assert found["iou all words"] == pytest.approx([2 / 3] * 2)
+    assert found["iou annotated words"] == pytest.approx([1 / 2] * 2)
+    assert found["iou without stop words"] == pytest.approx([1 / 2] * 2)
+
+
+def test_sizes_of_the_data_and_the_last_figure_stand_in_the_output(finished: Path) -> None:
+    results = l2e.read(finished)
+    assert "| sst2 | 6,920 | **8** | 872 | **4** | 1,821 | **6** | 17 | **" in l2e.table(6, results)
+    assert "| cola | 8,551 | – |" in l2e.table(6, results)
+    assert "movie_rationales: nothing was measured" in l2e.figure(7, results)

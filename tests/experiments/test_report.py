@@ -105,7 +105,7 @@ def test_caveats_tell_what_the_numbers_rest_on(run: Path) -> None:
     told = " ".join(caveats(find_in(run)))
     assert "40 texts; values of 2 seeds are averaged per text first" in told
     assert "sufficiency is undefined for up to 1 of 40 texts (2.5 %" in told
-    assert re.search(r"comprehensiveness about \d+ \(lime from integrated_gradients\)", told)
+    assert re.search(r"comprehensiveness about \d+ \(lime against integrated_gradients\)", told)
     assert "cut off" not in told
     assert "are few" not in told
 

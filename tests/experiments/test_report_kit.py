@@ -41,7 +41,7 @@ TABLE = ReportTable(
         TableRow(["n", TableCell("12", "(up to 1 undefined)"), ""], "foot"),
     ],
     caption="Bakers & breads",
-    marks={"≈": "not distinguishable from the best"},
+    marks={"≈": "not significantly different from the best"},
     notes=["Means over 12 loaves."],
     sortable=True,
 )
@@ -94,7 +94,7 @@ def test_html_has_groups_bodies_values_and_titles() -> None:
     assert [attrs["colspan"] for _, attrs in page.tags if "colspan" in attrs] == ["1", "1"]
     assert [attrs["data-v"] for _, attrs in page.tags if "data-v" in attrs] == ["-1.5", "2.5", "0"]
     assert "−1.5" in page.text  # a real minus sign
-    assert '<b title="not distinguishable from the best">≈</b>' in html
+    assert '<b title="not significantly different from the best">≈</b>' in html
     assert '<span class="ci">−2.0, −1.0</span>' in html
     assert '<span class="pill bad">flat</span>' in html
     assert "<script" not in html

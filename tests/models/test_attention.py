@@ -258,7 +258,9 @@ def test_longformer_says_that_its_attention_cannot_be_seen_and_what_works() -> N
     model = text_model("longformer")
     assert not goes_through_interface(model.network)
     assert "attentive" not in model.capabilities
-    with pytest.raises(CapabilityError, match=r"LongformerForSequenceClassification neither .* full attention maps"):
+    with pytest.raises(
+        CapabilityError, match=r"LongformerForSequenceClassification shows no attention maps .* full maps"
+    ):
         model.attention(model.units([Example(TEXTS[0])]))
     with pytest.raises(
         CapabilityError, match=r"attentive.*methods that work with it: .*kernel_shap.*occlusion"

@@ -112,7 +112,7 @@ def test_what_a_function_cannot() -> None:
         model.units([Example("a")], "token")
     with pytest.raises(InputError, match="a pair was given"):
         model.units([Example("a", "b")])
-    with pytest.raises(ParameterError, match="use absence 'delete', 'token:X' or 'sample:SEED'"):
+    with pytest.raises(ParameterError, match="use the perturbation absence='delete', 'token:X' or 'sample:SEED'"):
         model.score(model.units([Example("a")]), [Target(0, "", "probability")], [np.ones((1, 1), bool)], "mask")
     with pytest.raises(InputError, match=r"no word to explain|empty or blank"):
         model.units([Example(" ")])

@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from didact.errors import ModelError
+from didact.models.encoders import Placement
 from didact.models.language_models import read_gguf, without_peft
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
@@ -66,8 +68,17 @@ def test_an_adapter_without_its_network_is_named(tmp_path: Path) -> None:
     (tmp_path / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(tmp_path / "none")}))
     with pytest.raises(ModelError, match=r"holds no adapter_model.safetensors"):
         load_model(str(tmp_path), prompt=PROMPT)
-    (tmp_path / "adapter_model.safetensors").touch()
-    with pytest.raises(ModelError, match=r"is the network that it adapts where adapter_config.json says"):
+    save_file({}, tmp_path / "adapter_model.safetensors")
+    with pytest.raises(ModelError, match=r"changes the network '.*none', and there is no such directory; put that"):
+        load_model(str(tmp_path), prompt=PROMPT)
+    (tmp_path / "none").mkdir()
+    with pytest.raises(ModelError, match=r"cannot load the base '.*none': .* needs this network"):
+        load_model(str(tmp_path), prompt=PROMPT)
+    (tmp_path / "adapter_model.safetensors").write_bytes(b"")
+    with pytest.raises(ModelError, match=r"a file of weights, damaged"):
+        load_model(str(tmp_path), prompt=PROMPT)
+    (tmp_path / "adapter_config.json").write_text("{}")
+    with pytest.raises(ModelError, match=r"names no base_model_name_or_path"):
         load_model(str(tmp_path), prompt=PROMPT)
 
 
@@ -75,4 +86,4 @@ def test_a_damaged_gguf_file_is_named(tmp_path: Path) -> None:
     file = tmp_path / "model.gguf"
     file.write_bytes(b"GGUF" + bytes(100))
     with pytest.raises(ModelError, match=r"cannot load .*model.gguf"):
-        read_gguf(file, torch.device("cpu"))
+        read_gguf(file, Placement("cpu"))

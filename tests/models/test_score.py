@@ -115,7 +115,7 @@ def test_wrong_shapes_and_operators_are_named() -> None:
     units = model.units([Example(TEXTS[0])])
     with pytest.raises(ParameterError, match=r"shape \(variants, 8\), got \(1, 3\)"):
         model.score(units, [POSITIVE], [np.ones((1, 3), dtype=bool)])
-    with pytest.raises(ParameterError, match="unknown absence operator 'erase'"):
+    with pytest.raises(ParameterError, match="unknown perturbation 'erase'"):
         model.score(units, [POSITIVE], [np.ones((1, 8), dtype=bool)], "erase")
     with pytest.raises(ParameterError, match="'zebra' is not one token"):
         model.score(units, [POSITIVE], [np.ones((1, 8), dtype=bool)], "token:zebra")

@@ -23,7 +23,7 @@ def planted(texts: list[str]) -> np.ndarray:
 
 
 def negated(texts: list[str]) -> np.ndarray:
-    """ "good" speaks for, "not good" against: the same word counts differently in two places."""
+    """ "good" supports, "not good" against: the same word counts differently in two places."""
     positive = []
     for text in texts:
         words = text.split()

@@ -154,7 +154,7 @@ def test_a_pair_keeps_its_segments_when_words_are_deleted() -> None:
 def test_a_decoder_of_local_windows_cannot_leave_others_in_place() -> None:
     model = text_model("mistral")
     assert model.default_absence == "delete"
-    with pytest.raises(ParameterError, match="use 'delete' instead of 'drop'"):
+    with pytest.raises(ParameterError, match="use 'delete', not 'drop'"):
         Occlusion(absence="drop").explain(model, [TEXT])
 
 

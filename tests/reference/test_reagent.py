@@ -148,7 +148,7 @@ def test_mistakes_are_told() -> None:
     model = text_model()
     with pytest.raises(ParameterError, match="share of reagent must be at most 1"):
         Reagent(share=2)
-    with pytest.raises(ParameterError, match="unknown absence operator 'sample:x'"):
+    with pytest.raises(ParameterError, match="unknown perturbation 'sample:x'"):
         Occlusion(absence="sample:x").explain(model, [TEXT])
     with pytest.raises(ParameterError, match="here one is needed"):
         model.embed(model.units([Example(TEXT)]), "sample")

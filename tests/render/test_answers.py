@@ -49,7 +49,7 @@ def test_what_is_predicted_and_what_is_explained(explanation: Explanation, predi
     assert answers.predicted(explanation) == predicted
     assert facts.target(explanation) == target
     assert facts.certainty(explanation) == ("88.0 %" if explanation is WORD else "60.7 %")
-    assert facts.meaning(explanation)[0] == f"speaks for {target.split(',')[0]}"
+    assert facts.meaning(explanation)[0] == f"supports {target.split(',')[0]}"
     shown = terminal_text([explanation], colour=False)
     assert predicted in shown
     assert read_page(page([explanation])) == [explanation]

@@ -95,7 +95,7 @@ def test_signs_show_without_colour_and_scores_on_hover(make: Make) -> None:
     shown = fragment([make("good bad", scores=[0.5, -0.25])])
     assert '<span class="u pos p10" title="good: +0.5">good</span>' in shown
     assert '<span class="u neg n5" title="bad: -0.25">bad</span>' in shown
-    assert ".didact .u.neg{text-decoration:underline" in shown
+    assert ".u.neg{text-decoration:underline" in shown
     assert "+0.500" in shown
     assert "−0.250" in shown
 
@@ -127,9 +127,24 @@ def test_the_cut_part_is_marked(make: Make) -> None:
 def test_fragment_styles_nothing_else(make: Make) -> None:
     sheet = re.search(r"<style>(.*?)</style>", fragment([make()]), re.DOTALL)
     assert sheet is not None
-    flat = re.sub(r"@media[^{]*\{((?:[^{}]*\{[^{}]*\})*)\s*\}", r"\1", sheet.group(1))
+    flat = re.sub(r"@(?:media|supports)[^{]*\{((?:[^{}]*\{[^{}]*\})*)\s*\}", r"\1", sheet.group(1))
     for selectors in re.findall(r"([^{}]+)\{[^{}]*\}", flat):
-        assert all(".didact" in selector for selector in selectors.split(","))
+        listed = re.sub(r":not\(svg[^)]*\)", "", selectors).split(",")
+        assert all(".didact" in selector for selector in listed)
+
+
+def test_styles_of_a_notebook_cannot_change_a_fragment(make: Make) -> None:
+    """Every declaration is important and every selector counts more than three ids; the reset comes first."""
+    sheet = re.search(r"<style>(.*?)</style>", fragment([make()]), re.DOTALL)
+    assert sheet is not None
+    flat = re.sub(r"@(?:media|supports)[^{]*\{((?:[^{}]*\{[^{}]*\})*)\s*\}", r"\1", sheet.group(1))
+    rules = re.findall(r"([^{}]+)\{([^{}]*)\}", flat)
+    assert rules[0][1] == "all:revert!important"
+    for selectors, declarations in rules:
+        assert ".didact" not in selectors.replace(".didact:not(#_#_#_)", "")
+        for declaration in declarations.split(";"):
+            assert declaration.startswith("--") or declaration.endswith("!important"), declaration
+            assert declaration.count("!important") <= 1
 
 
 def test_fragment_has_no_ids_that_could_clash(make: Make) -> None:

@@ -1,11 +1,17 @@
 import sys
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
 
+import didact
+from didact.api import draw_in_notebooks
+from didact.attribution._skipping import Explanations
 from didact.render import notebook
 from didact.types import Explanation
 from tests.render.conftest import Make
+
+DRAWINGS = {Explanation: notebook.draw_single, Explanations: notebook.draw_several}
 
 
 class Shell:
@@ -25,23 +31,23 @@ def run_under(shell: Shell | None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_happens_without_ipython(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "IPython", raising=False)
-    assert not notebook.install()
+    assert not notebook.install(DRAWINGS)
     assert not notebook.display([make()])
     assert "IPython" not in sys.modules
 
 
 def test_nothing_happens_where_ipython_is_loaded_but_not_running(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     run_under(None, monkeypatch)
-    assert not notebook.install()
+    assert not notebook.install(DRAWINGS)
     assert not notebook.display([make()])
 
 
 def test_explanations_become_html(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     shell = Shell(["text/plain", "text/html"])
     run_under(shell, monkeypatch)
-    assert notebook.install()
-    assert notebook.install()
-    assert list(shell.known) == [Explanation]
+    assert notebook.install(DRAWINGS)
+    assert notebook.install(DRAWINGS)
+    assert list(shell.known) == [Explanation, Explanations]
     assert shell.known[Explanation](make()).startswith('<div class="didact">')
 
 
@@ -61,10 +67,46 @@ def test_ipythons_terminal_is_left_to_the_terminal(make: Make, monkeypatch: pyte
     assert not shell.published
 
 
-def test_with_real_ipython(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def format_html(monkeypatch: pytest.MonkeyPatch) -> Callable[[object], str]:
+    """What a real IPython makes of the last value of a cell, with didact imported as a user does it."""
     interactive = pytest.importorskip("IPython.core.interactiveshell")
     shell = interactive.InteractiveShell()
     monkeypatch.setattr(sys.modules["IPython"], "get_ipython", lambda: shell)
-    assert notebook.install()
-    formatted, _ = shell.display_formatter.format(make())
-    assert formatted["text/html"].startswith('<div class="didact">')
+    assert draw_in_notebooks()
+    return lambda value: shell.display_formatter.format(value)[0].get("text/html", "")
+
+
+def test_explanations_and_lists_of_them_are_drawn(make: Make, format_html: Callable[[object], str]) -> None:
+    assert format_html(make()).startswith('<div class="didact">')
+    shown = format_html(Explanations([make(), make(method="lime")]))
+    assert shown.count('<th scope="row">') == 2
+    assert "no explanations" in format_html(Explanations())
+
+
+def test_methods_are_drawn(format_html: Callable[[object], str]) -> None:
+    methods = didact.list_methods()
+    shown = format_html(methods)
+    assert all(f"<td><b>{card.name}</b></td>" in shown for card in methods)
+    assert f"<b>{len(methods)} methods</b>" in shown
+
+
+def test_models_are_drawn_with_the_methods_that_explain_them(format_html: Callable[[object], str]) -> None:
+    shown = format_html(didact.load_model(lambda texts: [[0.5, 0.5]] * len(texts), labels=["<b>bad</b>", "good"]))
+    assert "&lt;b&gt;bad&lt;/b&gt;, good" in shown
+    assert "kernel_shap" in shown
+    assert "integrated_gradients" not in shown
+    assert "integrated_gradients" in format_html(didact.load_model())
+
+
+def test_methods_at_a_prompt_are_a_line_each() -> None:
+    methods = didact.list_methods()
+    lines = repr(methods).splitlines()
+    assert [line.split()[0] for line in lines] == [card.name for card in methods]
+    assert repr(type(methods)()) == "no methods"
+
+
+def test_a_page_in_a_frame_cannot_leave_it() -> None:
+    shown = notebook.framed('<p title="a">"</iframe><script>x()</script>')
+    assert shown.count("<") == 2
+    assert shown.count(">") == 2

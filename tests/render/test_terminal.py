@@ -45,8 +45,8 @@ def test_signs_show_without_colour(make: Make) -> None:
     shown = terminal_text([make("good bad", scores=[0.5, -0.25])], colour=False)
     assert re.search(r"good +\+0\.500 +│█+\n", shown)
     assert re.search(r"bad +-0\.250 +█+│\n", shown)
-    assert "+  speaks for positive" in shown
-    assert "-  speaks against positive" in shown
+    assert "+  supports positive" in shown
+    assert "-  opposes positive" in shown
 
 
 def test_bars_are_in_proportion(make: Make) -> None:
@@ -108,3 +108,12 @@ def test_svg_is_self_contained_and_stable(make: Make) -> None:
     assert shown == terminal_svg([make(NASTY["script"])], title="a <b>", width=90)
     assert not re.search(r"url\((?!#)|@font-face|<script|href", shown)
     assert "a&#160;&lt;b&gt;" in shown
+
+
+def test_a_narrow_terminal_shows_settings_below_the_text(make: Make) -> None:
+    pair = [make("A warm film.", method="integrated_gradients"), make("A warm film.", method="lime")]
+    narrow = terminal_text(pair, width=60, colour=False)
+    assert narrow.index("integrated_gradients") < narrow.index("A warm film.") < narrow.index("steps=50")
+    assert re.search(r"^ *integrated_gradients$", narrow, re.MULTILINE)
+    wide = terminal_text(pair, width=140, colour=False)
+    assert re.search(r"^ *integrated_gradients +A warm film\.", wide, re.MULTILINE)

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import didact
 from didact.errors import InputError, ParameterError
+from didact.ops import simplex
 from didact.simulation.hints import HintFormat, linked, overlap, size_in_bits
 from didact.students.base import Hint
 from didact.types import Example, Explanation, Span
@@ -70,7 +72,8 @@ def test_a_dense_hint_is_the_positive_part() -> None:
 
 
 @pytest.mark.parametrize(
-    "form", [{"kind": "top"}, {"kind": "dense"}, {"kind": "dense", "bits": 2}, {"kind": "softmax"}]
+    "form",
+    [{"kind": "top"}, {"kind": "dense"}, {"kind": "dense", "bits": 2}, {"kind": "softmax"}, {"kind": "sparsemax"}],
 )
 def test_scores_of_zero_say_nothing(form: dict[str, Any]) -> None:
     assert weights([0.0, 0.0, 0.0], **form) == [0, 0, 0]
@@ -83,6 +86,16 @@ def test_a_softmax_hint_leaves_no_unit_out_and_a_low_temperature_sharpens_it() -
     assert sharp == pytest.approx(weights([2.0, -1.0, 0.0], kind="softmax"))
     assert weights([1e5, 0.0, 0.0], kind="softmax") == [1, 0, 0]
     assert weights([1.0, 0.0, 1.0], "human", kind="softmax") == [0.5, 0, 0.5]
+
+
+def test_a_sparsemax_hint_marks_fewer_units_the_lower_the_temperature() -> None:
+    assert weights([2.0, 1.5, 0.0], kind="sparsemax") == pytest.approx([0.75, 0.25, 0])
+    assert weights([2.0, 1.5, 0.0], kind="sparsemax", temperature=0.5) == pytest.approx([1, 0, 0])
+    all_three = weights([2.0, 1.5, 0.0], kind="sparsemax", temperature=10)
+    assert all_three == pytest.approx([0.41667, 0.36667, 0.21667], abs=1e-5)
+    scores = np.random.default_rng(0).normal(size=40) * 3
+    exact = simplex.sparsemax(torch.from_numpy(scores)).numpy()
+    assert weights(scores.tolist(), kind="sparsemax") == pytest.approx(exact)
 
 
 def test_scores_that_all_speak_against_the_prediction_make_no_dense_hint() -> None:
@@ -183,7 +196,8 @@ def test_overlap_needs_the_same_texts() -> None:
         ({"bits": 2}, "give kind='dense'"),
         ({"kind": "softmax", "bits": 2}, "give kind='dense', or no bits"),
         ({"kind": "softmax", "temperature": 0.0}, "temperature of a hint must be above 0, got 0.0"),
-        ({"temperature": 0.5}, "temperature is of hints of kind 'softmax', and the kind is 'top'"),
+        ({"kind": "sparsemax", "bits": 2}, "not the sparsemax of scores"),
+        ({"temperature": 0.5}, "temperature is of hints of kind 'softmax' or 'sparsemax', and the kind is 'top'"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(form: dict[str, Any], complaint: str) -> None:

@@ -1,13 +1,11 @@
 """Scores of answers, worked out by hand."""
 
-import doctest
 from typing import Any
 
 import numpy as np
 import pytest
 
 from didact.errors import InputError, ParameterError
-from didact.simulation import scoring as module
 from didact.simulation.scoring import answer_f1, exact_match, item_scores
 from didact.students.base import LabelledExample
 from didact.types import Example, Span
@@ -26,12 +24,6 @@ def asked(*phrases: str) -> LabelledExample:
 def place(phrase: str) -> list[int]:
     """First and last character of a phrase."""
     return [PASSAGE.index(phrase), PASSAGE.index(phrase) + len(phrase) - 1]
-
-
-def test_examples_run() -> None:
-    found = doctest.testmod(module)
-    assert found.attempted
-    assert not found.failed
 
 
 @pytest.mark.parametrize(

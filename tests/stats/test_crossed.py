@@ -1,6 +1,5 @@
 """Gains over crossed samples of students and items: by hand, at the edges, how often the intervals hold the truth."""
 
-import doctest
 import math
 
 import numpy as np
@@ -34,12 +33,6 @@ def effects(rows: float, columns: float, cells: float, shape: tuple[int, int], r
         + columns * rng.normal(size=(1, shape[1]))
         + cells * rng.normal(size=shape)
     )
-
-
-def test_examples_run() -> None:
-    found = doctest.testmod(crossed)
-    assert found.attempted
-    assert not found.failed
 
 
 def test_width_is_that_of_the_analysis_of_variance() -> None:

@@ -8,7 +8,7 @@ from scipy.stats import t as student
 
 from didact.errors import ParameterError
 from didact.stats.paired import signed_rank
-from didact.stats.power import examples_needed
+from didact.stats.power import comparisons_needed, examples_needed, raters_needed
 
 PROPERTY = settings(max_examples=50, deadline=None, derandomize=True)
 NAN = float("nan")
@@ -68,3 +68,20 @@ def test_errors_say_what_is_allowed() -> None:
         examples_needed([1.0, 2.0], power=80)
     with pytest.raises(ParameterError, match="power must be larger than alpha"):
         examples_needed([1.0, 2.0], power=0.05, alpha=0.1)
+
+
+def test_raters_needed_finds_the_preference_as_often_as_it_promises() -> None:
+    needed, rng = comparisons_needed(0.65), np.random.default_rng(0)
+    wins = rng.binomial(needed, 0.65, size=4000) / needed
+    z = (2 * wins - 1) / np.sqrt((1 - (2 * wins - 1) ** 2) / needed)
+    assert np.mean(np.abs(z) > 1.96) == pytest.approx(0.8, abs=0.04)
+    assert raters_needed(0.65, 1, likeness=0.3) == needed
+    assert raters_needed(0.65, 20, likeness=0.0) == -(-needed // 20)
+    assert raters_needed(0.65, 60, likeness=1.0) == needed
+    assert raters_needed(0.99, 60) == 3
+
+
+@pytest.mark.parametrize("share", [0.5, 1.0, 0.2])
+def test_a_share_that_is_no_preference_is_refused(share: float) -> None:
+    with pytest.raises(ParameterError, match=r"share must lie between 0\.5"):
+        comparisons_needed(share)

@@ -21,6 +21,13 @@ JSON = st.none() | st.booleans() | st.integers() | st.floats() | TEXT
 
 
 @st.composite
+def targets(draw: st.DrawFn, classes: int) -> Target:
+    contrast = draw(st.none() | st.integers(0, classes - 1))
+    plain = draw(st.integers(0, classes - 1)), draw(TEXT), draw(st.sampled_from(SCALES))
+    return Target(*plain, contrast=contrast, contrast_label="" if contrast is None else draw(TEXT))
+
+
+@st.composite
 def spans(draw: st.DrawFn, fields: tuple[str, ...]) -> tuple[Span, ...]:
     found = []
     for _ in range(draw(st.integers(0, 4))):
@@ -54,7 +61,7 @@ def any_explanation(draw: st.DrawFn) -> Explanation:
         method=draw(TEXT),
         units=units,
         scores=draw(st.tuples(*[FINITE] * len(where))),
-        target=Target(draw(st.integers(0, classes - 1)), draw(TEXT), draw(st.sampled_from(SCALES))),
+        target=draw(targets(classes)),
         prediction=Prediction(draw(st.tuples(*[TEXT] * classes)), outputs, probabilities),
         parameters=draw(st.dictionaries(TEXT, JSON, max_size=3)),
         signed=draw(st.booleans()),
@@ -96,7 +103,7 @@ def test_every_explanation_comes_back_exactly(given: list[Explanation]) -> None:
     [
         (Example, "fields label rationale id annotators"),
         (Units, "example level regions positions truncated unknown"),
-        (Target, "index label scale answer"),
+        (Target, "index label scale answer contrast contrast_label"),
         (Prediction, "labels outputs probabilities extract"),
         (Cost, "forwards backwards evaluated seconds"),
         (

@@ -314,3 +314,15 @@ def test_setups_that_a_student_cannot_serve_are_refused(folders: dict[str, str])
         )
     with pytest.raises(ParameterError, match="unknown device 'tpu'"):
         learner.train_and_predict(POOL, [run(0)], TEST, TaskSetup(device="tpu"))
+
+
+def test_students_of_few_texts_see_them_more_often_until_they_made_the_least_number_of_steps(
+    folders: dict[str, str],
+) -> None:
+    learner = student("bert", folders, least_steps=20)
+    runs = [run(0, count=8), run(0, count=22)]  # 2 and 6 steps an epoch
+    few, many = learner.train_and_predict(POOL, runs, TEST, TaskSetup("number", 1, curve=1))
+    assert [(point.epoch, point.steps) for point in few.curve] == [(5, 10), (10, 20)]
+    assert [(point.epoch, point.steps) for point in many.curve] == [(2, 12), (4, 24)]
+    (longer,) = student("bert", folders, epochs=10).train_and_predict(POOL, runs[:1], TEST, setup())
+    assert np.array_equal(longer.answers, few.answers)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from didact.trained.labels import averaged, normalised
 from didact.trained.samples import TrainingBatch
 from didact.trained.signals._distil import Distil
 from didact.trained.signals.base import SIGNALS, Signal
+from didact.trained.signals.combined import Combined, weight_classes
 from didact.trained.signals.labelling import Labelling, kinds
 from didact.trained.signals.ranking import Ranking
 from didact.trained.signals.regression import Regression
@@ -87,7 +89,9 @@ def test_the_gradient_at_equal_outputs_points_to_the_references_order() -> None:
     assert gradient.tolist() == [0.5, -0.5]  # of log(1 + e^(v_0 - v_1)) at 0
 
 
-@pytest.mark.parametrize("signal", [Ranking(), Ranking(pairs=2), Labelling(), Labelling(classes=3), Regression()])
+@pytest.mark.parametrize(
+    "signal", [Ranking(), Ranking(pairs=2), Labelling(), Labelling(classes=3), Regression(), Combined()]
+)
 def test_what_is_not_present_has_no_part_in_the_loss(signal: Distil) -> None:
     # The published code let the label tags at both ends into pairs, the last one as the largest of all.
     w = [0.5, -1.0, 0.25]
@@ -108,7 +112,13 @@ def test_what_is_not_present_has_no_part_in_the_loss(signal: Distil) -> None:
 
 
 @pytest.mark.parametrize("reduce", ["sum", "mean"])
-@pytest.mark.parametrize("signal", [Ranking(), Labelling(), Labelling(classes=3), Regression(), Regression(delta=0.1)])
+@pytest.mark.parametrize(
+    "signal",
+    [
+        *(Ranking(), Labelling(), Labelling(classes=3), Regression(), Regression(delta=0.1)),
+        *(Combined(), Combined(classes=3)),
+    ],
+)
 def test_a_padded_batch_is_its_documents_one_by_one(signal: Distil, reduce: str) -> None:
     signal = dataclasses.replace(signal, reduce=reduce)  # type: ignore[type-var]
     rng = np.random.default_rng(1)
@@ -276,3 +286,34 @@ def test_settings_make_the_same_signal_again() -> None:
 def test_settings_out_of_range_are_refused(cls: type[Signal], settings: dict[str, object], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         cls(**settings)
+
+
+@pytest.mark.parametrize("classes", [3, 5])
+def test_classes_of_a_batch_are_those_of_labelling(classes: Literal[3, 5]) -> None:
+    rng = np.random.default_rng(4)
+    documents = [rng.integers(-3, 4, n) / 4 for n in (1, 2, 9, 30)] + [np.zeros(3), np.full(4, 0.3), np.full(3, -0.1)]
+    w, present = torch.zeros(len(documents), 30), torch.zeros(len(documents), 30, dtype=torch.bool)
+    for row, weights in enumerate(documents):
+        w[row, : len(weights)] = torch.from_numpy(weights)
+        present[row, : len(weights)] = True
+    found = weight_classes(w, present, classes)
+    for row, weights in enumerate(documents):
+        assert found[row, : len(weights)].tolist() == kinds(weights, classes).tolist()
+
+
+def test_combined_adds_the_squared_error_of_the_weights_to_the_classes() -> None:
+    # w = 4, -2, 0 becomes 1, -.5, 0 by the largest; alone of its sign each is low: classes 3, 1, 2.
+    v = torch.zeros(3, 6, dtype=torch.float64)
+    v[:, -1] = torch.tensor([0.0, 0.5, 0.0])
+    expected = 3 * math.log(5) + 7.0 * (1 + 1 + 0) / 2
+    assert loss_of(Combined(weight=7.0), [4.0, -2.0, 0.0], v).item() == pytest.approx(expected, abs=1e-12)
+
+
+def test_scores_of_combined_are_the_mean_of_class_and_weight() -> None:
+    outputs = torch.tensor([[-40.0, -40.0, -40.0, -40.0, 40.0, 0.5], [40.0, -40.0, -40.0, -40.0, -40.0, -1.0]])
+    assert Combined().scores(outputs).tolist() == pytest.approx([(1 + 0.5) / 2, (-1 - 1) / 2])
+    assert Combined().signed
+    assert Combined.suited(signed=False).outputs == 4
+    assert not Combined.suited(signed=False).signed
+    with pytest.raises(ParameterError, match=r"weight of combined must be above 0, got 0\.0; 0 is labelling"):
+        Combined(weight=0.0)

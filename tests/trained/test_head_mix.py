@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -11,18 +12,21 @@ from didact.errors import CapabilityError, FormatError, InputError, ParameterErr
 from didact.models.compose import compose
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
+from didact.models.outputs import resolve_target
 from didact.ops.simplex import simplex, unnormalised
+from didact.ops.units import mean_to_units
 from didact.testing.tiny import TEXTS, keyword_predict, tiny_image_model, tiny_images, tiny_model
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.metadata import ExplainerMetadata
 from didact.trained.shapes.base import Shape, check_shape
+from didact.trained.shapes.gradient_gate import GradientGate
 from didact.trained.shapes.head_gate import HeadGate
 from didact.trained.shapes.head_mix import HeadMixConfig, HeadMixShape
 from didact.trained.signals.regression import Regression
 from didact.types import Example
 
 EXAMPLES = [Example(text) for text in (*TEXTS, "dull")]
-BOTH = pytest.mark.parametrize("kind", [HeadMixShape, HeadGate])
+BOTH = pytest.mark.parametrize("kind", [HeadMixShape, HeadGate, GradientGate])
 
 
 @pytest.fixture(scope="module")
@@ -184,7 +188,7 @@ def test_what_it_cannot_read_is_refused(kind: type[Shape], model: NetworkModel) 
         built(model, kind, outputs=5)
     with pytest.raises(InputError, match="give the model"):
         built(model, kind).read(None, [], [], [])
-    with pytest.raises(CapabilityError, match="needs a model that is heads"):
+    with pytest.raises(CapabilityError, match=r"needs a model that is .*heads"):
         check_shape(kind.card, load_model(keyword_predict, labels=("negative", "positive")))
     with pytest.raises(FormatError, match="not the settings of a head_"):
         kind.from_settings({"layers": [0], "size": 3}, Path())
@@ -210,3 +214,18 @@ def test_settings_have_numbers_only() -> None:
     config = HeadMixConfig(layers=[0, 1], heads=2, start=[[1, 0], [0, 1]])  # type: ignore[arg-type]
     assert config.layers == (0, 1)
     assert config.start == (1.0, 0.0, 0.0, 1.0)
+
+
+def test_a_gradient_gate_adds_attention_times_gradient_of_every_head(model: NetworkModel) -> None:
+    shape = built(model, GradientGate, layers=[1])
+    plain = scores(shape, model)
+    with torch.no_grad():
+        cast("GradientGate", shape).mu[2] = 0.5
+    targets = [resolve_target(model, None, one, None) for one in model.predict(EXAMPLES)]
+    units = model.units(EXAMPLES)
+    passes = model.attention_times_gradient(units, targets, "mean")
+    for own, before, unit, (_, maps) in zip(scores(shape, model), plain, units, passes, strict=True):
+        product = mean_to_units(unit, maps[1, 2]).float()
+        added = 0.5 * product / product.square().mean().sqrt()
+        torch.testing.assert_close(own - before, added, rtol=1e-3, atol=1e-4)
+    assert "weights of 0.5 at most" in shape.summary()

@@ -265,7 +265,7 @@ def test_patches_of_images_are_masked_too() -> None:
 def test_patches_cannot_be_taken_out_of_an_image() -> None:
     model, images = compose(*tiny_image_model()), tiny_images()
     shape = Probe.build(model, model.units(images), 1, {"seed": 0, "layers": [-1], "width": 8})
-    with pytest.raises(ParameterError, match="unknown absence operator 'delete'; allowed: mean"):
+    with pytest.raises(ParameterError, match="unknown perturbation 'delete'; allowed: mean"):
         MaskSignal(masking="omit").prepare(SignalTask(model, images), shape)
 
 

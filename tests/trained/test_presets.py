@@ -10,7 +10,7 @@ import torch
 from didact.attribution.lime import Lime
 from didact.attribution.occlusion import Occlusion
 from didact.attribution.random import Random
-from didact.errors import FormatError, InputError, ParameterError, UnknownNameError
+from didact.errors import CapabilityError, FormatError, InputError, ParameterError, UnknownNameError
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
 from didact.progress import listening
@@ -24,7 +24,7 @@ from didact.trained.train import train
 
 LABELS = ("negative", "positive")
 WORDS = ("wonderful", "warm", "good", "dull", "worse", "avoid", "film", "plot", "acting", "the", "a", "with", "saw")
-SMALL = {"width": 16, "blocks": 1, "epochs": 20, "learning_rate": 5e-3, "min_count": 1}
+SMALL = {"width": 16, "blocks": 1, "dropout": 0.0, "epochs": 20, "learning_rate": 5e-3, "min_count": 1}
 
 
 def texts(count: int, seed: int = 0) -> list[str]:
@@ -204,11 +204,14 @@ def test_few_texts_give_no_estimate_of_disagreement(model: Model) -> None:
         (texts(9), {"signal": "rank"}, UnknownNameError, "did you mean ranking"),
         (texts(9), {"widht": 3}, ParameterError, "unknown setting of l2e: 'widht'"),
         (texts(9), {"validation": 0.6, "held_out": 0.4}, ParameterError, "leave something to train on"),
-        (texts(9), {"signal_settings": {"classes": 5}}, ParameterError, "unknown parameter of ranking 'classes'"),
+        (texts(9), {"signal_settings": {"pairs": 5}}, ParameterError, "unknown parameter of combined 'pairs'"),
         (texts(9), {"fresh": True}, ParameterError, "occlusion has no seed"),
-        (texts(9), {"choose": "best"}, ParameterError, "choose of l2e must be 'loss', 'top_weight', got 'best'"),
-        (texts(9), {"embeddings": "first"}, ParameterError, "embeddings of l2e must be 'own', 'kept', got 'first'"),
-        (texts(9), {"embeddings": "kept"}, ParameterError, "use reading='tokens'"),
+        (texts(9), {"choose": "best"}, ParameterError, "choose of l2e must be 'panel', 'loss', 'top_weight', got"),
+        (texts(9), {"embeddings": "first"}, ParameterError, "embeddings of l2e must be 'own', 'kept', None, got"),
+        (texts(9), {"embeddings": "kept", "reading": "words"}, ParameterError, "use reading='tokens'"),
+        (texts(9), {"shape": "encoder", "width": 8}, ParameterError, "width of l2e is a setting of shape 'scorer'"),
+        (texts(9), {"width": 8, "layers": (0,)}, ParameterError, "layers of l2e is a setting of shape 'probe'"),
+        (texts(9), {"shape": "encoder"}, CapabilityError, "no network whose encoder could be copied"),
         (texts(9), {"embeddings": "kept", "reading": "tokens"}, ParameterError, "no embeddings to keep"),
     ],
 )

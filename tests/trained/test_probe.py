@@ -67,7 +67,7 @@ def test_what_it_cannot_read_is_refused(model: Model) -> None:
 def test_a_scorer_of_words_refuses_images(model: Model) -> None:
     explained = ATTRIBUTIONS.get("occlusion")().explain(model, [bright(number) for number in range(20)])
     with pytest.raises(DidactError, match=r"the scorer reads words or tokens, and an image .* the preset probe"):
-        train("l2e", model, explained, epochs=1)
+        train("l2e", model, explained, epochs=1, shape="scorer")
 
 
 def test_words_are_read_as_the_mean_of_their_tokens() -> None:

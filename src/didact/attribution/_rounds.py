@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from didact.attribution._partial import is_watched, offer
 from didact.attribution.base import Outcome
 from didact.ops.coalitions import Bools
 from didact.ops.shapley import ShapleyEstimate, exact_fit
@@ -18,6 +19,11 @@ Fit = Callable[[Bools, Floats, float], ShapleyEstimate]
 
 class Job(ABC):
     """The work on one example: which variants to evaluate next, and what follows from their values."""
+
+    @property
+    def has_estimate(self) -> bool:
+        """Whether there is an outcome already, though more is wanted."""
+        return False
 
     @abstractmethod
     def wanted(self) -> Keep:
@@ -44,6 +50,8 @@ def in_rounds(
         values = model.score([units[i] for i in open_], [targets[i] for i in open_], [keep[i] for i in open_], absence)
         for number, own in zip(open_, values, strict=True):
             jobs[number].take(own)
+        if is_watched() and all(job.has_estimate for job in jobs):
+            offer([job.outcome() for job in jobs])
 
 
 class Estimation(Job):
@@ -52,13 +60,13 @@ class Estimation(Job):
     Args:
         coalitions: all that may be evaluated (m, n), in order, without the full and the empty one.
         stages: how many of them are known after each round, rising.
-        tolerance: the largest standard error to stop at; None to evaluate all in one round.
+        tolerance: the largest standard error to stop at; None to evaluate all, in one round unless somebody watches.
     """
 
     def __init__(self, coalitions: Bools, stages: Sequence[int], tolerance: float | None) -> None:
         n = coalitions.shape[1]
         self.rows = np.concatenate([np.ones((1, n), dtype=np.bool_), np.zeros((1, n), dtype=np.bool_), coalitions])
-        self.stages = [2 + stage for stage in stages] if tolerance is not None else [len(self.rows)]
+        self.stages = [2 + stage for stage in stages] if tolerance is not None or is_watched() else [len(self.rows)]
         self.tolerance = tolerance
         self.values: Floats = np.zeros(0)
         self.latest: ShapleyEstimate | None = None
@@ -75,11 +83,16 @@ class Estimation(Job):
         """Estimate again, and stop when the errors are small enough."""
         self.values = np.concatenate([self.values, values])
         self.stages = self.stages[1:]
-        if not self.stages or self.tolerance is not None:
+        if not self.stages or self.tolerance is not None or is_watched():
             full, empty = float(self.values[0]), float(self.values[1])
             self.latest = self.estimate(full, empty, self.values[2:])
             if self.tolerance is not None and len(self.latest.errors) and self.latest.errors.max() <= self.tolerance:
                 self.stages = []
+
+    @property
+    def has_estimate(self) -> bool:
+        """Whether a round was evaluated."""
+        return self.latest is not None
 
     def outcome(self) -> Outcome:
         """Scores that add up to full - empty, and their errors."""

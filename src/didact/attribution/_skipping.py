@@ -5,14 +5,19 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from didact.attribution.base import check_needs
 from didact.errors import DidactError, ParameterError, TargetError, UnknownNameError
 from didact.protocols import ExampleLike, Explainer, Model, TargetLike
 from didact.types import Example, Explanation
+from didact.views import view
 
 OnError = Literal["raise", "skip"]
+
+SHOWN = 5
+"""How many of a list of explanations a prompt prints."""
 
 _OF_THE_CALL = (ParameterError, TargetError, UnknownNameError)
 """Errors about settings and targets, which no other text mends."""
@@ -48,6 +53,25 @@ class Explanations(list[Explanation]):
     def __init__(self, explanations: Iterable[Explanation] = (), skipped: Iterable[Skipped] = ()) -> None:
         super().__init__(explanations)
         self.skipped = tuple(skipped)
+
+    def __repr__(self) -> str:
+        left = f", {len(self.skipped)} skipped" if self.skipped else ""
+        lines = [f"  {explanation!r}" for explanation in self[:SHOWN]]
+        lines += [f"  ... and {len(self) - SHOWN} more"] if len(self) > SHOWN else []
+        return "\n".join([f"{len(self)} explanation{'' if len(self) == 1 else 's'}{left}", *lines])
+
+    def show(self) -> None:
+        """Draw them in the notebook or the terminal; those of one text stand side by side."""
+        view("show")(self)
+
+    def save(self, path: str | Path) -> Path:
+        """Write them as .json, .html, .tex, .svg or .txt, by the file's ending."""
+        place: Path = view("save")(self, path)
+        return place
+
+    def to_dataframe(self) -> Any:
+        """A pandas DataFrame with a row per unit of every explanation; see ``didact.to_dataframe``."""
+        return view("to_dataframe")(self)
 
 
 def explain_all(

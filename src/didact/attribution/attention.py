@@ -26,6 +26,7 @@ from didact.types import Card, Cost, Prediction, Target, Units
         cost="2 forwards",
         needs=frozenset({ATTENTIVE}),
         signed=False,
+        aliases=("attn",),
     )
 )
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,7 @@ from didact.types import Card, Cost, Target, Units
         cost="2 forwards",
         needs=frozenset({ATTENTIVE}),
         signed=False,
+        aliases=("rollout",),
     )
 )
 @dataclass(frozen=True, kw_only=True)

@@ -21,11 +21,13 @@ from didact.types import Card, Cost, Target, Units
         reference="Serrano and Smith 2019; Barkan et al. 2021; Chefer, Gur and Wolf 2021 (without roll-out)",
         cost="2 forwards, 1 backward",
         needs=frozenset({ATTENTIVE, DIFFERENTIABLE}),
+        default=True,
+        aliases=("attention_times_gradient", "attn_x_grad"),
     )
 )
 @dataclass(frozen=True, kw_only=True)
 class AttentionXGradient(Attribution):
-    """First-order guess of what the target would lose if a token were not looked at; positive speaks for the target.
+    """First-order guess of what the target would lose if a token were not looked at; positive supports the target.
 
     ``attention`` shows where the model looks, whatever the target; here heads that do not matter to the target count
     little. Products keep their sign (some authors cut negative ones off) and layers are not chained.

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from didact.attribution._partial import forming
 from didact.errors import CapabilityError, InputError, MismatchError, ParameterError
 from didact.meter import Meter, metered
 from didact.models.outputs import predicted_targets
@@ -105,14 +106,17 @@ class Attribution(Configured, ABC):
         with metered() as meter:
             units = model.units(examples, self.level)
             predictions, targets = predicted_targets(model, examples, wanted, self.scale)
-            outcomes = self.attribute(model, units, targets)
-        identity = {"name": model.name, "fingerprint": model.fingerprint()}
-        costs = self._costs(units, outcomes, meter)
-        explanations = []
-        for unit, target, prediction, outcome, cost in zip(units, targets, predictions, outcomes, costs, strict=True):
+
+            def formed(outcomes: Sequence[Outcome]) -> list[Explanation]:
+                identity = {"name": model.name, "fingerprint": model.fingerprint()}
+                each = zip(units, targets, predictions, outcomes, self._costs(units, outcomes, meter), strict=True)
+                return [self._explanation(*parts, identity) for parts in each]
+
+            with forming(formed):
+                outcomes = self.attribute(model, units, targets)
+        for target, prediction, outcome in zip(targets, predictions, outcomes, strict=True):
             _verify(self.card.name, model, outcome, prediction.value(target))
-            explanations.append(self._explanation(unit, target, prediction, outcome, cost, identity))
-        return explanations
+        return formed(outcomes)
 
     def _explanation(
         self,

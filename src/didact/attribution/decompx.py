@@ -29,6 +29,7 @@ WORKED = 1 << 21
         reference="Modarressi et al. 2023",
         cost="2 forwards, and the arithmetic of about one more for each token",
         needs=frozenset({LAYERED}),
+        default=True,
     )
 )
 @dataclass(frozen=True, kw_only=True)
@@ -86,10 +87,10 @@ class DecompX(Attribution):
         return Own((shape.layers - 1) * layer, shape.traced + 4 * n * n * d * (2 + 2 / shape.heads))
 
     def _outcome(self, prediction: Prediction, trace: Trace, unit: Units, target: Target) -> Outcome:
-        if self.biases == "apart":
-            parts, biases = _apart(trace, target.index)
-        else:
-            parts, biases = _absorbed(trace)[:, target.index].double(), 0.0
+        parts, biases = self._parts(trace, target.index)
+        if target.contrast is not None:
+            others, other_biases = self._parts(trace, target.contrast)
+            parts, biases = parts - others, biases - other_biases
         logit, scores = prediction.value(target), sum_to_units(unit, parts)
         details = {
             "special_tokens": float(parts.sum()) - float(scores.sum()),
@@ -97,6 +98,10 @@ class DecompX(Attribution):
             "conservation_error": float(parts.sum()) + biases - logit,
         }
         return Outcome(scores, logit, details)
+
+    def _parts(self, trace: Trace, index: int) -> tuple[Tensor, float]:
+        """Parts of one output, (tokens,), and the part of all biases that is kept apart."""
+        return _apart(trace, index) if self.biases == "apart" else (_absorbed(trace)[:, index].double(), 0.0)
 
 
 def _apart(trace: Trace, index: int) -> tuple[Tensor, float]:

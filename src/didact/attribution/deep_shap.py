@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from didact.attribution.base import Attribution, Outcome, at_least, generator, r
 from didact.attribution.deeplift import TOLERANCE, checked_gap, contributions
 from didact.errors import InputError
 from didact.protocols import DIFFERENTIABLE, Differentiable
+from didact.settings import FILE
 from didact.types import Card, Cost, Example, Target, Units
 
 TOGETHER = 4
@@ -52,6 +54,7 @@ BACKGROUND = (
         inputs=("text", "pair"),
         axioms=frozenset({"completeness"}),
         tolerance=TOLERANCE,
+        aliases=("deepshap",),
     )
 )
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +79,7 @@ class DeepShap(Attribution):
     """
 
     samples: int = 8
-    background: str | None = None
+    background: str | None = dataclasses.field(default=None, metadata=FILE)
     seed: int = 0
 
     def __post_init__(self) -> None:

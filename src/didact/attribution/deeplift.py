@@ -30,6 +30,7 @@ TOLERANCE = 2e-5
         needs=frozenset({DIFFERENTIABLE}),
         axioms=frozenset({"completeness"}),
         tolerance=TOLERANCE,
+        aliases=("deep_lift",),
     )
 )
 @dataclass(frozen=True, kw_only=True)

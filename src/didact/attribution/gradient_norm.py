@@ -24,6 +24,7 @@ from didact.types import Card, Cost, Target, Units
         cost="2 forwards, 1 backward",
         needs=frozenset({DIFFERENTIABLE}),
         signed=False,
+        aliases=("saliency", "vanilla_gradient", "gradient"),
     )
 )
 @dataclass(frozen=True, kw_only=True)

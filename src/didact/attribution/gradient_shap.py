@@ -23,6 +23,7 @@ from didact.types import Card, Cost, Target, Units
         cost="samples + 2 forwards, samples backwards",
         needs=frozenset({DIFFERENTIABLE}),
         seeded=True,
+        aliases=("expected_gradients", "gradshap"),
     )
 )
 @dataclass(frozen=True, kw_only=True)

@@ -22,11 +22,12 @@ from didact.types import Card, Cost, Target, Units
         reference="Shrikumar et al. 2017; Denil et al. 2014",
         cost="2 forwards, 1 backward",
         needs=frozenset({DIFFERENTIABLE}),
+        aliases=("gxi", "grad_x_input", "input_x_gradient", "gradient_times_input", "ixg"),
     )
 )
 @dataclass(frozen=True, kw_only=True)
 class GradientXInput(Attribution):
-    """Positive scores speak for the target; a word's score is the sum over its tokens.
+    """Positive scores support the target; a word's score is the sum over its tokens.
 
     Cheap and often noisy: the network is far from linear between the input and the zero embedding.
     ``integrated_gradients`` follows the way instead of guessing it.

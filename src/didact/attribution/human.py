@@ -22,6 +22,7 @@ from didact.types import Card, Cost, Floats, Span, Target, Units, marked_shares,
         cost="1 forward (the prediction)",
         signed=False,
         needs_rationale=True,
+        aliases=("human_rationale",),
     )
 )
 @dataclass(frozen=True, kw_only=True)

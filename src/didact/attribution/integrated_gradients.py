@@ -28,6 +28,8 @@ from didact.types import Card, Cost, Target, Units
         needs=frozenset({DIFFERENTIABLE}),
         axioms=frozenset({"completeness"}),
         tolerance=0.02,
+        default=True,
+        aliases=("ig", "integrated_gradient"),
     )
 )
 @dataclass(frozen=True, kw_only=True)

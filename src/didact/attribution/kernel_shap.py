@@ -23,6 +23,8 @@ from didact.types import Card, Cost, Target, Units
         cost="at most evaluations + 3 forwards (at least 2n + 3)",
         seeded=True,
         axioms=frozenset({"completeness", "symmetry", "dummy"}),
+        default=True,
+        aliases=("shap", "kernelshap"),
     )
 )
 @dataclass(frozen=True, kw_only=True)

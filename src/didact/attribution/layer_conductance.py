@@ -30,6 +30,7 @@ class _Model(Differentiable, Hidden, Protocol):
         reference="Dhamdhere, Sundararajan and Yan 2019; Pruthi et al. 2022 (first encoder layer)",
         cost="steps + 2 forwards, steps + 1 backwards",
         needs=frozenset({DIFFERENTIABLE, HIDDEN}),
+        aliases=("conductance",),
     )
 )
 @dataclass(frozen=True, kw_only=True)

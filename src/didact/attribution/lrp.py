@@ -23,6 +23,8 @@ from didact.types import Card, Cost, Target, Units
         reference="Achtibat et al. 2024 (AttnLRP); Bach et al. 2015 (LRP)",
         cost="2 forwards, 1 backward",
         needs=frozenset({DIFFERENTIABLE}),
+        default=True,
+        aliases=("attnlrp", "layer_wise_relevance_propagation"),
     )
 )
 @dataclass(frozen=True, kw_only=True)

@@ -21,6 +21,8 @@ from didact.types import Card, Cost, Floats, Target, Units
         reference="Zeiler and Fergus 2014; Li et al. 2016",
         cost="n + 2 forwards (n - span + 3 with windows)",
         axioms=frozenset({"dummy"}),
+        default=True,
+        aliases=("leave_one_out", "loo", "feature_ablation"),
     )
 )
 @dataclass(frozen=True, kw_only=True)

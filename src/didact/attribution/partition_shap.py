@@ -24,6 +24,7 @@ from didact.types import Card, Cost, Floats, Keep, Target, Units
         reference="Owen 1977; Winter 1989 (levels); Lundberg and Lee 2017 (shap's PartitionExplainer)",
         cost="at most evaluations + 3 forwards",
         axioms=frozenset({"completeness", "dummy"}),
+        aliases=("owen", "partition"),
     )
 )
 @dataclass(frozen=True, kw_only=True)

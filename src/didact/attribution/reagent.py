@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from didact.attribution.base import Attribution, Outcome, at_least, at_most, generator, register
 from didact.ops.coalitions import Bools
 from didact.protocols import Model
+from didact.settings import FILE
 from didact.types import Card, Cost, Floats, Target, Units
 
 
@@ -59,7 +60,7 @@ class Reagent(Attribution):
 
     rounds: int = 300
     share: float = 0.3
-    background: str | None = None
+    background: str | None = field(default=None, metadata=FILE)
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -98,7 +99,7 @@ class Reagent(Attribution):
 
     def _compare(self, replaced: Bools, values: Floats, target: Target) -> Outcome:
         drop = values[0] - values[1:]
-        bounded = target.scale == "probability"
+        bounded = target.scale == "probability" and target.contrast is None
         update = 2 * np.arctanh(np.clip(drop, -1 + 1e-6, 1 - 1e-6)) if bounded else drop  # logit((1 + drop) / 2)
         kept = len(replaced) - self.rounds
         with_unit = update @ replaced / self.rounds

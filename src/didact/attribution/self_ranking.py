@@ -56,7 +56,7 @@ class SelfRanking(Attribution):
     def attribute(self, model: Generative, units: Sequence[Units], targets: Sequence[Target]) -> list[Outcome]:
         """Have the lists written, all in one call, and look the words up in the texts."""
         requests = [
-            REQUEST.format(text=unit.example.text, label=target.label)
+            REQUEST.format(text=unit.example.text, label=target.name)
             for unit, target in zip(units, targets, strict=True)
         ]
         answers = model.generate(requests, self.length)

@@ -26,6 +26,7 @@ from didact.types import Card, Cost, Floats, Target, Units
         reference="Enguehard 2023",
         cost="tokens x (steps + 1) + 2 forwards, tokens x steps backwards",
         needs=frozenset({DIFFERENTIABLE}),
+        aliases=("sig",),
     )
 )
 @dataclass(frozen=True, kw_only=True)

@@ -29,6 +29,7 @@ FEWEST = 3
         cost="at most evaluations + 3 forwards (at least 2n + 1)",
         seeded=True,
         axioms=frozenset({"completeness", "symmetry", "dummy"}),
+        aliases=("sampling_shap", "shapley_value_sampling", "permutation_shap"),
     )
 )
 @dataclass(frozen=True, kw_only=True)

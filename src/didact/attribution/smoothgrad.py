@@ -25,6 +25,7 @@ from didact.types import Card, Cost, Target, Units
         cost="samples + 2 forwards, samples backwards",
         needs=frozenset({DIFFERENTIABLE}),
         seeded=True,
+        aliases=("smooth_grad",),
     )
 )
 @dataclass(frozen=True, kw_only=True)

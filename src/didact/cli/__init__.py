@@ -9,18 +9,53 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
-from didact.cli import compare, convert, demo, evaluate, explain, listing, report, reproduce, run, simulate, train
+from didact.cli import (
+    compare,
+    convert,
+    demo,
+    evaluate,
+    explain,
+    listing,
+    record,
+    report,
+    reproduce,
+    run,
+    serve,
+    simulate,
+    study,
+    train,
+    words,
+)
 from didact.cli.failures import exit_code
 from didact.cli.options import CommandParser, reading_limits
 from didact.cli.printing import open_streams, shown_warnings
 
-COMMANDS = (explain, compare, evaluate, simulate, train, run, report, reproduce, convert, listing, demo)
+COMMANDS = (
+    explain,
+    compare,
+    record,
+    words,
+    evaluate,
+    simulate,
+    study,
+    train,
+    run,
+    report,
+    reproduce,
+    convert,
+    listing,
+    serve,
+    demo,
+)
 EPILOG = """examples:
   didact explain "A warm, funny and wonderful film."
   didact compare "Not bad at all." --methods lime,kernel_shap,integrated_gradients
+  didact record "Not bad at all." --out decision.html
+  didact words reviews.jsonl --limit 200 --out words.html
   didact evaluate --data reviews.jsonl --methods lime,kernel_shap,integrated_gradients
   didact simulate --data reviews.jsonl --explainers lime,attention --students ridge
   didact train l2e --data reviews.jsonl --reference lime --out runs/my-explainer
+  didact study create runs/evaluation --explainers lime,kernel_shap --items 60
   didact list methods
   didact demo
 """

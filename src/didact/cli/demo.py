@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,20 +51,25 @@ def run(options: argparse.Namespace) -> None:
             raise ParameterError(f"--{name} must be at least 0, got {getattr(options, name)}")
     from didact.api import compare, load_model, save
     from didact.data.corpus import generate
+    from didact.render.html import page as html_page
 
     disk.check_writable(options.out / "index.html")
     examples = generate(options.texts, seed=options.seed)
     model = load_model()
     printing.line(f"Explaining {len(examples)} reviews by every method with the embedded model; about a minute.")
-    columns = [compare(example, model, target=str(example.label)) for example in examples]
+    columns = [compare(example, model, _truth_first(model, example), target=str(example.label)) for example in examples]
     if options.learn:
         for column, learned in zip(columns, _learned(examples, model, options), strict=True):
             column.append(learned)
     explanations = [explanation for column in columns for explanation in column]
     save(explanations, options.out / "explanations.json")
-    page = save(explanations, options.out / "index.html")
+    page = options.out / "index.html"
+    methods = _summaries(explanations)
+    verdict = _verdict(columns, methods)
+    disk.write_text(page, html_page(explanations, title="Reviews with planted words", sentences=verdict))
     printing.show_explanations(columns[0])
-    _print_truth(examples, explanations)
+    _print_truth(len(examples), methods)
+    printing.show(*verdict, "")
     if options.kinds:
         printing.line(_explain_kinds(options))
     printing.line(page)
@@ -108,7 +114,7 @@ def _explain_kinds(options: argparse.Namespace) -> Path:
 
 
 def _print_kinds(made: dict[str, list[Explanation]]) -> None:
-    """How well each method puts the planted evidence of each kind first; wrong words speak against quality."""
+    """How well each method puts the planted evidence of each kind first; wrong words oppose quality."""
     from statistics import fmean
 
     from rich.table import Table
@@ -127,21 +133,64 @@ def _print_kinds(made: dict[str, list[Explanation]]) -> None:
     printing.show("", "How well planted evidence is found in other kinds of input (0.5 is chance):", "", table, "")
 
 
-def _print_truth(examples: list[Example], explanations: list[Explanation]) -> None:
-    """How well each method finds the planted words, averaged over the texts."""
-    from statistics import fmean
+@dataclass(frozen=True)
+class _MethodSummary:
+    """How well a method finds the planted words, and what it takes, as means over the texts."""
 
-    from rich.table import Table
+    area: float
+    forwards: float
+    seconds: float
+
+
+def _truth_first(model: Model, example: Example) -> list[str]:
+    """The methods that explain the example; what was planted comes first."""
+    from didact.api import list_methods
+
+    return [card.name for card in sorted(list_methods(model, example), key=lambda card: not card.needs_rationale)]
+
+
+def _summaries(explanations: list[Explanation]) -> dict[str, _MethodSummary]:
+    """A summary per method, in the order of the explanations."""
+    from statistics import fmean
 
     from didact.metrics.plausibility.rationale_auc import RationaleAuc
     from didact.protocols import Evidence
 
-    table = Table("method", "AUC", "forwards", "seconds per text", box=None, header_style="bold", padding=(0, 2, 0, 0))
+    made = {}
     for method in dict.fromkeys(explanation.method for explanation in explanations):
-        mine = [explanation for explanation in explanations if explanation.method == method]
-        area = fmean(grade.value for grade in RationaleAuc().measure(Evidence(mine)))
-        forwards = fmean(explanation.cost.forwards for explanation in mine)
-        seconds = fmean(explanation.cost.seconds or 0.0 for explanation in mine)
-        table.add_row(method, f"{area:.2f}", f"{forwards:.0f}", f"{seconds:.2f}")
-    heading = f"How well the planted words of {len(examples)} reviews are found (AUC: 0.5 is chance, 1.0 perfect):"
+        own = [explanation for explanation in explanations if explanation.method == method]
+        made[method] = _MethodSummary(
+            fmean(grade.value for grade in RationaleAuc().measure(Evidence(own))),
+            fmean(explanation.cost.forwards for explanation in own),
+            fmean(explanation.cost.seconds or 0.0 for explanation in own),
+        )
+    return made
+
+
+def _verdict(columns: Sequence[Sequence[Explanation]], methods: dict[str, _MethodSummary]) -> list[str]:
+    """What to conclude, and what not, in a few sentences; the first row of every column is the planted truth."""
+    from didact.api import list_methods
+
+    truth, *others = methods
+    controls = [card.name for card in list_methods() if card.family == "control" and card.name in others]
+    best = max(methods[name].area for name in others)
+    leaders = [name for name in others if name not in controls and methods[name].area > best - 0.005]
+    right = sum(column[0].prediction.label == str(column[0].example.label) for column in columns)
+    beside = ", ".join(f"{name} {methods[name].area:.2f}" for name in controls)
+    return [
+        f"The first row of every review, {truth}, marks the planted words: a good explanation marks the same.",
+        f"Highest mean AUC, {best:.2f}: {', '.join(leaders)}. Beside them {beside}; 0.5 is chance, 1 perfect.",
+        f"The model predicts the planted label of {right} of {len(columns)} reviews.",
+        f"{len(columns)} reviews are too few to rank methods: didact evaluate tests the differences.",
+    ]
+
+
+def _print_truth(reviews: int, methods: dict[str, _MethodSummary]) -> None:
+    """How well each method finds the planted words, averaged over the texts."""
+    from rich.table import Table
+
+    table = Table("method", "AUC", "forwards", "seconds per text", box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for name, method in methods.items():
+        table.add_row(name, f"{method.area:.2f}", f"{method.forwards:.0f}", f"{method.seconds:.2f}")
+    heading = f"How well the planted words of {reviews} reviews are found (AUC: 0.5 is chance, 1.0 perfect):"
     printing.show("", heading, "", table, "")

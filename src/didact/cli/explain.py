@@ -19,8 +19,9 @@ EXAMPLES = """examples:
   didact explain "A warm, funny and wonderful film."
   didact explain "Not bad at all." --method kernel_shap --set evaluations=200 --target negative
   didact explain reviews.txt --method lime --out reviews.html
-  didact explain reviews.csv --column text=body --out reviews.json
+  didact explain reviews.csv --text-column body --label-column stars --out reviews.json
   didact explain "A man sleeps." --pair "Nobody is awake." --model ./nli-model --inputs pair
+  didact explain "The match was close." --model ./nli-model --inputs zero_shot --label-names sports,politics
   didact explain "Not bad at all." --model ./llm.gguf --prompt sentiment.toml --method occlusion
   didact explain --question "Who wrote it?" --passage "Ann wrote it in 1818." --model ./squad-model
   didact explain --image cat.jpg --model ./vit --method occlusion --out cat.png
@@ -49,13 +50,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--fallback",
         metavar="NAME",
         help="method for texts above the threshold of expected disagreement; --set then sets it. The estimate holds "
-        "for texts like those of the training alone; do not rely on it for other kinds of text",
+        "for texts like those of the training alone; for other kinds of text give --check",
     )
     group.add_argument(
         "--disagreement-above",
         type=float,
         metavar="X",
         help="expected disagreement with its reference above which --fallback is used (default: set in training)",
+    )
+    group.add_argument(
+        "--check",
+        action="store_true",
+        help="evaluate the model 16 times on each text to see whether the network's scores predict it, before "
+        "--fallback is decided; notices texts of another kind too",
     )
     _add_refinement(group)
     shared.add_on_error(parser)
@@ -94,8 +101,8 @@ def run(options: argparse.Namespace) -> None:
     if options.explainer is not None:
         _explain_learned(examples, model, options, settings)
         return
-    if options.fallback is not None or options.disagreement_above is not None or _refines(options):
-        raise ParameterError("--fallback, --disagreement-above and --refine go with --explainer DIR")
+    if options.fallback is not None or options.disagreement_above is not None or options.check or _refines(options):
+        raise ParameterError("--fallback, --disagreement-above, --check and --refine go with --explainer DIR")
     explainer = load_explainer(options.method or default_method(model), **settings)
     if options.dry_run:
         shared.write_estimates(estimates(examples, model, [explainer]), options)
@@ -125,7 +132,7 @@ def _explain_learned(
     explainer: Explainer = learned
     if options.fallback is not None:
         slow = load_explainer(options.fallback, **settings)
-        explainer = FallbackExplainer(learned, slow, above=options.disagreement_above)
+        explainer = FallbackExplainer(learned, slow, above=options.disagreement_above, check=options.check)
     elif _refines(options):
         explainer = refined(learned, options.refine_by, **_refinement(options))
     if options.dry_run:

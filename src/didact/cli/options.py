@@ -8,12 +8,15 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from didact import disk
-from didact.cli import kinds, printing
+from didact.cli import columns, kinds, printing
+from didact.cli.models import add_model as add_model
+from didact.cli.models import add_remote_code as add_remote_code
+from didact.cli.models import load as load
 from didact.cli.saving import save
 from didact.data.files import FORMATS, format_of, is_there, read_lines, read_plain
 from didact.data.images import ENDINGS as IMAGE_ENDINGS
@@ -26,9 +29,8 @@ from didact.validation import parse_json
 
 if TYPE_CHECKING:
     from didact.api import Explanations
-    from didact.experiments.engine.kinds import ReportOptions
-    from didact.experiments.engine.toml import TomlRecipe
     from didact.protocols import Model, TargetLike
+    from didact.render.metric_table import MetricTable
     from didact.types import Estimate, Explanation
 
 ENDINGS = {"terminal": "txt", "json": "json", "html": "html", "latex": "tex", "svg": "svg", "png": "png"}
@@ -52,17 +54,17 @@ def add_input(parser: argparse.ArgumentParser) -> None:
         help=f"a text, '-' for standard input (a text per line), or a file: {', '.join(FORMATS)} (text formats also "
         "packed as .gz), any other with a text per line",
     )
-    parser.add_argument(
-        "--column",
-        metavar="FIELD=NAME",
-        action="append",
-        default=[],
-        help="column of a table that holds the text, text_pair, label, rationale or id (label= leaves it out); may be "
-        "repeated",
-    )
+    columns.add_columns(parser)
     add_limits(parser)
     parser.add_argument("--pair", metavar="TEXT", help="the second text, for a model of pairs")
-    parser.add_argument("--target", metavar="LABEL", help="label or index to explain (default: the predicted class)")
+    parser.add_argument(
+        "--target",
+        metavar="LABEL",
+        help="label or index to explain, 'all' for every class (default: the predicted class)",
+    )
+    parser.add_argument(
+        "--versus", metavar="LABEL", help="explain why the target rather than this label: the difference of both scores"
+    )
     kinds.add_question(parser)
     kinds.add_image(parser)
 
@@ -95,39 +97,6 @@ def reading_limits(options: argparse.Namespace) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def add_model(parser: argparse.ArgumentParser) -> None:
-    """Which model, and how it reads."""
-    group = parser.add_argument_group("model")
-    group.add_argument(
-        "--model",
-        metavar="MODEL",
-        default="default",
-        help="Hub id or directory of a model, a language model or its GGUF file with --prompt (default: the embedded "
-        "sentiment classifier)",
-    )
-    group.add_argument(
-        "--inputs",
-        metavar="READER",
-        help="what the model reads: text, pair, question, patches, prompt (default: as the model is)",
-    )
-    group.add_argument(
-        "--prompt", type=Path, metavar="FILE", help="TOML file with the prompt that makes a language model a classifier"
-    )
-    group.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: the GPU when there is one)")
-    group.add_argument("--max-length", type=int, metavar="N", help="length limit in tokens, below the model's own")
-    group.add_argument("--truncate", action="store_true", help="explain what fits, even when most of a text does not")
-    add_remote_code(group)
-
-
-def add_remote_code(parser: argparse._ActionsContainer) -> None:
-    """Whether the explained model may bring code of its own; no file can say so."""
-    parser.add_argument(
-        "--trust-remote-code",
-        action="store_true",
-        help="let the explained model run code that comes with it: only where you trust its author",
-    )
-
-
 def add_method(parser: argparse.ArgumentParser) -> None:
     """Settings that all methods have."""
     group = parser.add_argument_group("method")
@@ -141,7 +110,7 @@ def add_on_error(parser: argparse.ArgumentParser) -> None:
         "--on-error",
         choices=("raise", "skip"),
         default="raise",
-        help="a text that cannot be explained: stop and name it (raise), or go on and report it at the end (skip)",
+        help="a text that cannot be explained: stop and name it (raise), or continue and report it at the end (skip)",
     )
 
 
@@ -176,61 +145,13 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
         "--seconds",
         type=float,
         metavar="S",
-        help="begin nothing new after so many seconds and report what there is; the same command goes on later",
+        help="begin nothing new after so many seconds and report what there is; the same command resumes later",
     )
     group.add_argument(
         "--overwrite",
         action="store_true",
         help="replace the results of another recipe in the same folder; they stay until the new ones are there",
     )
-
-
-def carry_out(recipe: TomlRecipe, options: argparse.Namespace) -> None:
-    """Run a recipe, show and write its report, and print the files written; the page's path comes last.
-
-    Args:
-        recipe: of any kind.
-        options: with ``out``, ``store``, ``device``, ``command`` for the manifest, and what ``add_execution`` and
-            ``add_remote_code`` add.
-    """
-    import time
-
-    from didact.experiments.engine.kinds import RECIPES, ReportOptions
-    from didact.experiments.engine.run import run_recipe
-    from didact.experiments.engine.steps import RunOptions
-    from didact.progress import listening
-    from didact.render.progress import ProgressBar
-
-    if options.workers < 1:
-        raise ParameterError(f"--workers must be at least 1, got {options.workers}")
-    folder = options.out or Path("runs") / recipe.name
-    for place in (folder, options.store):
-        if place is not None:
-            disk.check_writable(place / "manifest.json")
-    deadline = None if options.seconds is None else time.time() + options.seconds
-    permitted = {"overwrite": options.overwrite, "trust_remote_code": options.trust_remote_code}
-    place = (folder, options.store, options.device)
-    chosen = RunOptions(*place, options.workers, deadline, options.command, **permitted)
-    if getattr(options, "dry_run", False):
-        kind = RECIPES.get(recipe.kind)()
-        printing.document(printing.estimates_table(kind.estimates(recipe.on_device(options.device), chosen)))
-        return
-    with listening(ProgressBar()):
-        result = run_recipe(recipe, chosen)
-    if not result.complete:
-        printing.message(f"didact: time is up before all is done; the same command goes on in {folder}")
-    if (folder / "records.parquet").is_file():
-        show_report(folder, ReportOptions())
-
-
-def show_report(folder: Path, report: ReportOptions) -> None:
-    """Write the report of a run, then print its tables and the files written: a closed pipe keeps no file back."""
-    from didact.experiments.engine.kinds import kind_of
-
-    with printing.console() as console:
-        written = kind_of(folder).report(folder, report, console)
-    for path in written:
-        printing.line(path)
 
 
 def read_input(options: argparse.Namespace) -> list[Example]:
@@ -240,7 +161,7 @@ def read_input(options: argparse.Namespace) -> list[Example]:
         return images if question is None else [question]
     if options.input is None:
         raise ParameterError("nothing to explain: give a text, '-', a file, --question with --passage, or --image")
-    examples = _read(options.input, parse_columns(options.column))
+    examples = _read(options.input, columns.chosen(options))
     if options.pair is None:
         return [Example.of(example) for example in examples]
     if len(examples) > 1:
@@ -248,29 +169,13 @@ def read_input(options: argparse.Namespace) -> list[Example]:
     return [Example.of((examples[0].text, options.pair))]
 
 
-def load(options: argparse.Namespace) -> Model:
-    """The model a command line names."""
-    from didact.models.load import load_model
-
-    if options.max_length is not None and options.max_length < 3:
-        raise ParameterError(f"--max-length must be at least 3, got {options.max_length}")
-    paired = getattr(options, "pair", None) is not None and options.model != "default"  # which reads single texts
-    return load_model(
-        options.model,
-        inputs="pair" if paired and options.inputs is None else options.inputs,
-        device=options.device,
-        max_length=options.max_length,
-        max_truncated=1.0 if options.truncate else 0.5,
-        trust_remote_code=options.trust_remote_code,
-        prompt=options.prompt,
-    )
-
-
 def target(options: argparse.Namespace, examples: Sequence[Example], model: Model) -> TargetLike:
-    """What ``--target`` and ``--answer`` name."""
-    label = parse_target(options.target)
+    """What ``--target``, ``--versus`` and ``--answer`` name."""
+    label, versus = parse_target(options.target), parse_target(options.versus)
+    if versus is not None and options.answer is not None:
+        raise ParameterError("give --versus LABEL or --answer, not both: answers are no labels to compare")
     if options.answer is None:
-        return label
+        return label if versus is None else (label, versus)
     if len(examples) > 1:
         raise ParameterError(f"--answer goes with a single text, and {len(examples)} were given")
     place = kinds.place_of(options, examples[0])
@@ -280,17 +185,6 @@ def target(options: argparse.Namespace, examples: Sequence[Example], model: Mode
 def parse_target(text: str | None) -> str | int | None:
     """A number means an index, anything else a label."""
     return int(text) if text is not None and re.fullmatch("-?[0-9]{1,9}", text) else text
-
-
-def parse_columns(pairs: Sequence[str]) -> dict[str, str | None]:
-    """``text=body`` -> {"text": "body"}; ``label=`` leaves the label out."""
-    columns: dict[str, str | None] = {}
-    for pair in pairs:
-        field, sign, column = pair.partition("=")
-        if not sign or not field:
-            raise ParameterError(f"a column looks like text=NAME, got {pair!r}")
-        columns[field] = column or None
-    return columns
 
 
 def parse_settings(pairs: Sequence[str]) -> dict[str, object]:
@@ -316,6 +210,25 @@ def parse_owned(pairs: Sequence[str], like: str) -> dict[str, dict[str, object]]
             raise ParameterError(f"--set takes NAME.SETTING=VALUE, such as {like}; got {name!r}")
         by_owner.setdefault(owner, {})[setting] = value
     return by_owner
+
+
+def settings_by_owner(pairs: Sequence[str]) -> dict[str, dict[str, object]]:
+    """``ig.steps=20`` -> {"integrated_gradients": {"steps": 20}}: settings by the registered method or metric."""
+    from didact.attribution.base import ATTRIBUTIONS
+    from didact.metrics.base import METRICS
+
+    settings: dict[str, dict[str, object]] = {}
+    for owner, given in parse_owned(pairs, "lime.samples=200").items():
+        is_metric = owner in METRICS.names() or owner in METRICS.aliases()
+        settings.setdefault((METRICS if is_metric else ATTRIBUTIONS).resolve(owner), {}).update(given)
+    return settings
+
+
+def check_used(unused: Iterable[str]) -> None:
+    """Refuse settings of methods and metrics that were not chosen."""
+    names = sorted(unused)
+    if names:
+        raise ParameterError(f"--set names {', '.join(names)}, which --methods and --metrics do not list")
 
 
 def settle_output(options: argparse.Namespace) -> None:
@@ -345,16 +258,36 @@ def kept(explanations: Explanations) -> Explanations:
     return explanations
 
 
-def write(explanations: Sequence[Explanation], options: argparse.Namespace) -> None:
-    """Show or save explanations as the command line asks."""
+def write(explanations: Sequence[Explanation], options: argparse.Namespace, tables: Sequence[MetricTable] = ()) -> None:
+    """Show or save explanations, and metrics of them where there are any, in the format that was chosen."""
     from didact.render.formats import encoded, render
 
-    if options.out is not None:
-        save(encoded(explanations, ENDINGS[options.format]), options.out)
+    if tables and options.format != "terminal":
+        _write_document(_with_metrics(explanations, tables, options.format), options.out)
+    elif options.out is not None:
+        listed = "".join(f"\n{table}\n" for table in tables).encode("utf-8", "backslashreplace")
+        save(encoded(explanations, ENDINGS[options.format]) + listed, options.out)
     elif options.format == "terminal":
         printing.show_explanations(explanations)
+        printing.show_metrics(tables)
     else:
         printing.document(render(explanations, ENDINGS[options.format]))
+
+
+def _with_metrics(explanations: Sequence[Explanation], tables: Sequence[MetricTable], form: str) -> str:
+    """A page, or a JSON document, with a table of metrics per text."""
+    from didact.render import html, jsonio
+
+    if form == "html":
+        return html.page(explanations, below="".join(table.html() for table in tables))
+    return jsonio.dump(explanations, indent=2, metrics=[table.to_dict() for table in tables])
+
+
+def _write_document(text: str, out: Path | None) -> None:
+    if out is None:
+        printing.document(text)
+    else:
+        save(text.encode("utf-8", "backslashreplace"), out)
 
 
 def write_estimates(estimates: Sequence[Estimate], options: argparse.Namespace) -> None:
@@ -362,19 +295,15 @@ def write_estimates(estimates: Sequence[Estimate], options: argparse.Namespace) 
     if options.format not in ("terminal", "json"):
         raise ParameterError(f"--dry-run is written as terminal or json, not {options.format}")
     as_json = json.dumps([estimate.to_dict() for estimate in estimates], indent=2)
-    text = as_json if options.format == "json" else printing.estimates_table(estimates)
-    if options.out is None:
-        printing.document(text)
-    else:
-        save(text.encode("utf-8", "backslashreplace"), options.out)
+    _write_document(as_json if options.format == "json" else printing.estimates_table(estimates), options.out)
 
 
-def _read(given: str, columns: dict[str, str | None]) -> list[Example]:
+def _read(given: str, fields: columns.Columns) -> list[Example]:
     """The examples of standard input, of a file, or the text itself."""
     path = Path(given)
     if given != "-" and given.strip() and is_there(path):
-        return _read_file(path, columns)
-    if columns:
+        return _read_file(path, fields)
+    if fields:
         raise ParameterError("--column names the columns of a file, and none was given")
     if given == "-":
         return read_lines(sys.stdin, "standard input")
@@ -383,7 +312,7 @@ def _read(given: str, columns: dict[str, str | None]) -> list[Example]:
     return [Example(given)]
 
 
-def _read_file(path: Path, columns: dict[str, str | None]) -> list[Example]:
+def _read_file(path: Path, fields: columns.Columns) -> list[Example]:
     """A table or a list of texts as its ending says; one text per line where it says nothing."""
     if path.is_dir():
         raise InputError(f"{path} is a directory; give a file ({', '.join(FORMATS)}), or --image for one of images")
@@ -393,4 +322,4 @@ def _read_file(path: Path, columns: dict[str, str | None]) -> list[Example]:
         return read_plain(path)
     from didact.data.load import load_data
 
-    return list(load_data(path, fields=columns).examples)
+    return list(load_data(path, fields=fields).examples)

@@ -17,6 +17,7 @@ from didact.render.pieces import printable
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+    from didact.render.metric_table import MetricTable
     from didact.types import Estimate, Explanation
 
 LONGEST = 2_000
@@ -72,6 +73,15 @@ def show_explanations(explanations: Sequence[Explanation]) -> None:
         document(terminal_text(explanations, colour=False))
 
 
+def show_metrics(tables: Sequence[MetricTable]) -> None:
+    """Tables of methods x metrics on standard output, as wide as it is."""
+    with console() as printer:
+        for table in tables:
+            for part in table.terminal(printer.width):
+                printer.print(part, "")
+            printer.print(table.note)
+
+
 @contextlib.contextmanager
 def shown_warnings() -> Iterator[None]:
     """Warnings as one line each, whatever they hold."""
@@ -109,7 +119,7 @@ def estimates_table(estimates: Sequence[Estimate]) -> str:
     console = safe_console(written, like=safe_console())
     console.print(table)
     console.print("Counts are exact (at most where a method may stop early, more where it raises its steps), seconds")
-    console.print("timed on a few passes, memory rough. Nothing was explained.")
+    console.print("timed on a few passes or texts, memory rough. Nothing was kept.")
     return written.getvalue().rstrip()
 
 

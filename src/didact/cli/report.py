@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from didact.cli import options as shared
+from didact.cli import running
 from didact.errors import ParameterError
 
 NAME = "report"
@@ -43,4 +43,4 @@ def run(options: argparse.Namespace) -> None:
 
     chosen = None if options.format == ",".join(FORMATS) else tuple(formats)
     report = ReportOptions(chosen, options.metric, options.examples)
-    shared.show_report(options.folder, report)
+    running.show_report(options.folder, report)

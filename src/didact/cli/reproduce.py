@@ -8,7 +8,7 @@ from types import ModuleType
 
 from didact import disk
 from didact.cli import options as shared
-from didact.cli import printing
+from didact.cli import printing, running
 from didact.errors import ParameterError
 
 NAME = "reproduce"
@@ -26,7 +26,7 @@ EXAMPLES = """examples:
   didact reproduce smat --recipe recipes/smat/quick.toml --out runs/smat
 
 l2e: tables 1, 2, 3, 4, 5, 7, 8, 9 and figures 3 to 6. simulability: tables 1 and 3 to 11. aml: tables 1 to 5. smat:
-tables 1, 2, 3, 5, 6, 7 and figure 5. All of them unless one is chosen. A recipe that was stopped goes on where it was
+tables 1, 2, 3, 5, 6, 7 and figure 5. All of them unless one is chosen. A recipe that was stopped resumes where it was
 when the same command is given again.
 """
 
@@ -91,7 +91,7 @@ def _measure(options: argparse.Namespace) -> None:
         raise ParameterError(f"{options.recipe} is a recipe of {kind.card.name}; {options.paper} takes {wanted}")
     folder = options.out
     options.out = folder / recipe.name
-    shared.carry_out(recipe, options)
+    running.carry_out(recipe, options)
     if options.dry_run:
         return
     for number in recipe.to_dict()["tables"]:

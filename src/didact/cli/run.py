@@ -6,9 +6,10 @@ import argparse
 from pathlib import Path
 
 from didact.cli import options as shared
+from didact.cli import running
 
 NAME = "run"
-HELP = "Carry out an experiment as a recipe file says; go on where an earlier run of it stopped."
+HELP = "Carry out an experiment as a recipe file says; resume where an earlier run of it stopped."
 EXAMPLES = """examples:
   didact run recipes/grading/sst2.toml
   didact run recipes/simulability/quick.toml
@@ -44,4 +45,4 @@ def run(options: argparse.Namespace) -> None:
     from didact.experiments.engine.kinds import read_recipe
 
     _, recipe = read_recipe(options.recipe, shared.parse_settings(options.set))
-    shared.carry_out(recipe, options)
+    running.carry_out(recipe, options)

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from didact.cli import columns, models, running
 from didact.cli import options as shared
 from didact.errors import ParameterError
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 Number = TypeVar("Number", int, float)
 
 NAME = "simulate"
-HELP = "Grade explainers by teaching: what do their explanations add to students who learn to imitate the model?"
+HELP = "Evaluate explainers by simulability: how much better do students imitate the model when trained with them?"
 EXAMPLES = """examples:
   didact simulate
   didact simulate --model ./my-model --data reviews.jsonl --explainers lime,attention --students ridge --sizes 500
@@ -25,7 +26,7 @@ EXAMPLES = """examples:
   didact simulate --explainers integrated_gradients --bits 1,2,4 --students ridge
 
 Students are trained without hints, with explanations as hints, or with controls that explain nothing; they are tested
-without hints. Explanations and students are kept in OUT/parts: a run that was stopped goes on when the same command
+without hints. Explanations and students are kept in OUT/parts: a run that was stopped resumes when the same command
 is given again, and another explainer costs only what is new. See 'didact list students' and 'didact list channels'.
 """
 
@@ -39,8 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--data",
         default="corpus",
         metavar="DATA",
-        help="training texts: a file, a folder, a preset ('didact list data') or a Hub id (default: made-up reviews)",
+        help="training texts: a file, a folder, a preset ('didact list data') or a Hub id (default: synthetic reviews)",
     )
+    columns.add_columns(group)
     group.add_argument("--split", help="which split (default: the students' part of a preset that has one)")
     group.add_argument(
         "--limit",
@@ -61,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_teaching(parser: argparse.ArgumentParser) -> None:
     """What students are taught, and how many of them."""
-    group = parser.add_argument_group("teaching")
+    group = parser.add_argument_group("students and explanations")
     group.add_argument(
         "--explainers", metavar="A,B", help="whose explanations (default: occlusion,gradient_x_input,attention)"
     )
@@ -73,9 +75,9 @@ def _add_teaching(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--subsets", type=int, default=5, metavar="N", help="students of a kind (default: 5)")
     group.add_argument("--share", default="0.1", metavar="A,B", help="share of the words in a hint (default: 0.1)")
     group.add_argument("--bits", metavar="A,B", help="weights of all words, rounded to so many bits, instead")
-    group.add_argument("--no-controls", action="store_true", help="do not teach what explains nothing")
+    group.add_argument("--no-controls", action="store_true", help="leave out the controls, which explain nothing")
     group.add_argument(
-        "--precision", type=float, metavar="X", help="go on until gains are known to ± X (0.01: a point)"
+        "--precision", type=float, metavar="X", help="add students until gains are known to ± X (0.01: a point)"
     )
     group.add_argument("--weight", action="append", default=[], metavar="CHANNEL=X", help="of a channel (default: 1)")
     group.add_argument(
@@ -90,7 +92,7 @@ def _add_teaching(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Make the recipe, run it and report."""
-    shared.carry_out(_recipe(options), options)
+    running.carry_out(_recipe(options), options)
 
 
 def _recipe(options: argparse.Namespace) -> SimulabilityRecipe:
@@ -100,18 +102,10 @@ def _recipe(options: argparse.Namespace) -> SimulabilityRecipe:
     for channel, weight in shared.parse_settings(options.weight).items():
         settings.setdefault(channel, {})["weight"] = weight
     sizes = _numbers(options.sizes, "--sizes", int)
-    model = {
-        "source": options.model,
-        "inputs": options.inputs,
-        "prompt": None if options.prompt is None else str(options.prompt),
-        "device": options.device,
-        "max_length": options.max_length,
-        "max_truncated": 1.0 if options.truncate else 0.5,
-    }
     data, test = _sources(options, sizes)
     recipe = {
         "name": options.name,
-        "model": _given(model),
+        "model": models.table(options),
         "data": _given(data),
         "test": _given(test) or None,
         "explainers": _chosen(options.explainers, "method", settings),
@@ -143,7 +137,10 @@ def _sources(options: argparse.Namespace, sizes: list[int]) -> tuple[dict[str, o
     if any(test.values()) and test["source"] is None:
         test["source"] = options.data
         test["seed"] = 1 if options.data == "corpus" else None
-    return {"source": options.data, "split": split, "limit": options.limit or 2 * max(sizes)}, test
+    fields = columns.chosen(options) or None
+    if any(test.values()):
+        test["fields"] = fields
+    return {"source": options.data, "split": split, "limit": options.limit or 2 * max(sizes), "fields": fields}, test
 
 
 def _given(options: dict[str, object]) -> dict[str, object]:

@@ -11,9 +11,10 @@ from types import NoneType
 from typing import TYPE_CHECKING, Literal, cast, get_args, get_origin
 
 from didact import disk
+from didact.cli import columns, models, printing
 from didact.cli import options as shared
-from didact.cli import printing
 from didact.errors import InputError, ParameterError
+from didact.settings import ALIASES
 
 if TYPE_CHECKING:
     from didact.protocols import Explainer, Model
@@ -30,12 +31,12 @@ EXAMPLES = """examples:
   didact train aml --metric comprehensiveness --trials 30 --out runs/aml
   didact train smat --student model=./my-encoder --out runs/smat
 """
-RESUME = "A run that was killed goes on where it stopped when the same command is given again."
+RESUME = "A run that was killed resumes where it stopped when the same command is given again."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """A sub-command per registered preset."""
-    from didact.trained.presets.base import PRESETS, settings_of
+    from didact.trained.presets.base import PRESETS, Estimating, settings_of
 
     presets = parser.add_subparsers(
         title="presets", metavar="PRESET", dest="preset", required=True, parser_class=shared.CommandParser
@@ -50,6 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         _add_preset(command, card, settings_of(PRESETS.get(card.name)))
+        if issubclass(PRESETS.get(card.name), Estimating) and not card.tunable:  # --dry-run is among those of a metric
+            shared.add_dry_run(command)
 
 
 def _add_preset(parser: argparse.ArgumentParser, card: PresetCard, settings: Sequence[PresetSetting]) -> None:
@@ -60,8 +63,9 @@ def _add_preset(parser: argparse.ArgumentParser, card: PresetCard, settings: Seq
         "--data",
         metavar="DATA",
         help="a file, a folder with a file per split, a preset ('didact list data') or a Hub id "
-        "(default: made-up reviews whose evidence is known)",
+        "(default: synthetic reviews with known evidence)",
     )
+    columns.add_columns(group)
     group.add_argument("--split", help="which split (default: train, or the only one)")
     group.add_argument("--limit", type=int, default=600, metavar="N", help="at most so many texts (default: 600)")
     if card.learns is not None:
@@ -119,21 +123,22 @@ METAVARS: Mapping[object, str] = {int: "N", float: "X", str: "NAME"}
 
 def _add_setting(group: argparse._ArgumentGroup, setting: PresetSetting) -> None:
     """An option of the setting's type; without it the preset's default holds."""
-    option, kind = f"--{setting.name.replace('_', '-')}", _kind(setting.type)
+    names = [setting.name, *(alias for alias in ALIASES.get(setting.name, ()) if "loss" in alias)]
+    option, kind = [f"--{name.replace('_', '-')}" for name in names], _kind(setting.type)
     text = setting.help.replace("%", "%%")
     if kind is bool:
-        group.add_argument(option, action=argparse.BooleanOptionalAction, default=None, help=text)
+        group.add_argument(*option, action=argparse.BooleanOptionalAction, default=None, help=text)
     elif get_origin(kind) is Literal:
-        group.add_argument(option, choices=get_args(kind), help=f"{text} (default: {setting.default})")
+        group.add_argument(*option, choices=get_args(kind), help=f"{text} (default: {setting.default})")
     elif kind in METAVARS:
         shown = "" if setting.default is None else f" (default: {setting.default})"
-        group.add_argument(option, type=cast("type", kind), metavar=METAVARS[kind], help=text + shown)
+        group.add_argument(*option, type=cast("type", kind), metavar=METAVARS[kind], help=text + shown)
     elif get_origin(kind) is tuple and (each := get_args(kind)[0]) in METAVARS:
         given = " ".join(map(str, cast("Sequence[object] | None", setting.default) or ()))
         shown = f" (default: {given})" if given else ""
-        group.add_argument(option, type=each, nargs="+", metavar=METAVARS[each], help=text + shown)
+        group.add_argument(*option, type=each, nargs="+", metavar=METAVARS[each], help=text + shown)
     elif get_origin(kind) is Mapping:
-        group.add_argument(option, metavar="NAME=VALUE", action="append", help=f"{text}; may be repeated")
+        group.add_argument(*option, metavar="NAME=VALUE", action="append", help=f"{text}; may be repeated")
     else:
         raise ValueError(f"a command line has no option for the setting {setting.name!r} of type {setting.type}")
 
@@ -146,6 +151,7 @@ def _kind(annotation: object) -> object:
 
 def run(options: argparse.Namespace) -> None:
     """Train, save, show what was measured, and print the folder last."""
+    from didact.experiments.masking.judges import panel
     from didact.progress import listening
     from didact.render.progress import ProgressBar
     from didact.store.parts import Parts
@@ -176,6 +182,7 @@ def run(options: argparse.Namespace) -> None:
             parts=Parts(options.store) if options.store is not None else None,
             data=name,
             judge=judge,
+            panel=panel(),
             **settings,  # type: ignore[arg-type] # checked by the preset
         )
     explainer.save_pretrained(options.out)
@@ -217,9 +224,8 @@ def _searched(
     """The weights that are best by the metric; trials are stored beside the explainer."""
     from didact.experiments.masking.tuning import TuningConfig, TuningTask, tune
 
-    names = ("model", "inputs", "device", "max_length", "truncate", "trust_remote_code", "prompt")
-    loading = argparse.Namespace(**{name: getattr(options, name) for name in names})  # for other processes
-    task = TuningTask.of(options.preset, settings, partial(shared.load, loading), judge, examples)
+    load = partial(models.load, models.model_options(options))
+    task = TuningTask.of(options.preset, settings, load, judge, examples)
     config = TuningConfig(trials=options.trials, workers=options.workers)
     result = tune(task, config, options.out / "search")
     for trial in result.search.failed:
@@ -241,10 +247,12 @@ def _estimated(
     """What search and training would take."""
     from didact.experiments.masking.cost import TrainingTexts
     from didact.experiments.masking.tuning import TuningConfig, split_as_trained
-    from didact.trained.presets.base import PRESETS
+    from didact.trained.presets.base import PRESETS, Estimating, TrainingInput
 
-    split = split_as_trained(options.preset, settings, examples)
     preset = PRESETS.get(options.preset).configured(**settings)
+    if isinstance(preset, Estimating):
+        return printing.estimates_table(preset.estimate(TrainingInput(model=model, examples=examples)))
+    split = split_as_trained(options.preset, settings, examples)
     texts = TrainingTexts.of(model, split.train, split.validation, getattr(preset, "level", None))
     epochs = getattr(preset, "epochs", 1)
     rows = [texts.training(epochs, judge)]
@@ -284,20 +292,21 @@ def _examples(options: argparse.Namespace, model: Model) -> tuple[Sequence[Examp
     from didact.trained.train import described
 
     source, seed = options.data or CORPUS, getattr(options, "seed", None) or 0
+    fields = columns.chosen(options)
     try:
         split = options.split or (None if source == CORPUS else "train")
-        data = load_data(source, split=split, limit=options.limit, seed=seed)
+        data = load_data(source, split=split, limit=options.limit, seed=seed, fields=fields)
     except InputError:
         if options.split is not None or source == CORPUS:
             raise
-        data = load_data(source, limit=options.limit, seed=seed)
+        data = load_data(source, limit=options.limit, seed=seed, fields=fields)
     return list(data.examples), described(data)
 
 
 def _show(explainer: LearnedExplainer) -> None:
     from rich.table import Table
 
-    from didact.trained.disagreement import SCOPE
+    from didact.trained.disagreement import CHECKED_SCOPE, SCOPE
 
     about = explainer.about
     table = Table("", "held-out texts", box=None, header_style="bold", padding=(0, 2, 0, 0))
@@ -307,9 +316,30 @@ def _show(explainer: LearnedExplainer) -> None:
         table.add_row("threshold of a fallback", f"{explainer.disagreement.threshold:.3f}")
     title = f"How well the network follows {about.reference} ({about.model}):" if about.reference else about.model
     printing.show("", title, "", table, "")
+    _show_panel(explainer)
     if explainer.disagreement is not None:
-        printing.line(f"{SCOPE}\n")
+        printing.line(f"{SCOPE}{f' {CHECKED_SCOPE}' if explainer.checked is not None else ''}\n")
     if explainer.shape.summary():
         printing.line(f"{explainer.shape.summary().replace('```', '').strip()}\n")
     if explainer.verdict:
         printing.line(f"{explainer.caution or explainer.verdict}\n")
+
+
+def _show_panel(explainer: LearnedExplainer) -> None:
+    """Metrics beside the reference and random scores, where they were computed."""
+    from rich.table import Table
+
+    from didact.trained.held_out import panel_of
+    from didact.trained.held_out_panel import KEPT
+
+    panel = panel_of(vars(explainer.about))
+    if panel is None:
+        return
+    heads, rows = panel.table(explainer.about.reference)
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for place, head in enumerate(heads):
+        table.add_column(head, justify="right" if place else "left")
+    for row in rows:
+        table.add_row(*row)
+    printing.show(table, "")
+    printing.line(f"{KEPT}\n")

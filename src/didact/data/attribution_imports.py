@@ -17,9 +17,21 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from didact.data.alignment import align, joined
-from didact.errors import DidactError, FormatError, InputError
-from didact.protocols import ExampleLike
-from didact.types import Example, Explanation, Floats, JsonValue, Level, Prediction, Scale, Span, Target, Units
+from didact.errors import DidactError, FormatError, InputError, ParameterError
+from didact.protocols import ExampleLike, Model
+from didact.types import (
+    Example,
+    Explanation,
+    Floats,
+    JsonValue,
+    Level,
+    Prediction,
+    Scale,
+    Span,
+    Target,
+    Units,
+    overlaps,
+)
 from didact.validation import shown
 
 
@@ -330,3 +342,21 @@ def _index(target: object, labels: Sequence[str]) -> int:
     if isinstance(target, bool) or not isinstance(target, (int, np.integer)) or not 0 <= target < len(labels):
         raise InputError(f"label index {target} does not exist in these attributions; they have {', '.join(labels)}")
     return int(target)
+
+
+def placed(units: Units, model: Model) -> Units:
+    """The same units with the token positions they cover in this model; a black box shows none."""
+    try:
+        (tokens,) = model.units([units.example], "token")
+    except ParameterError:
+        return units
+    positions = tuple(
+        tuple(
+            position
+            for token, places in zip(tokens.regions, tokens.positions, strict=True)
+            if overlaps(token, unit)
+            for position in places
+        )
+        for unit in units.regions
+    )
+    return dataclasses.replace(units, positions=positions, truncated=tokens.truncated, unknown=tokens.unknown)

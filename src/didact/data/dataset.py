@@ -13,6 +13,9 @@ from typing import Any
 from didact.provenance import content_hash
 from didact.types import Example, Image
 
+SHOWN = 6
+"""How many labels a prompt prints."""
+
 
 @dataclass(frozen=True)
 class Dataset:
@@ -29,6 +32,11 @@ class Dataset:
     split: str
     examples: tuple[Example, ...]
     labels: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        shown = [*self.labels[:SHOWN], *(["..."] if len(self.labels) > SHOWN else [])]
+        labels = f", labels {', '.join(shown)}" if shown else ""
+        return f"Dataset({self.name!r}, split {self.split!r}, {len(self):,} examples{labels})"
 
     def __len__(self) -> int:
         return len(self.examples)

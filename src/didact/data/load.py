@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, cast
 from didact.data import hub
 from didact.data.dataset import Dataset
 from didact.data.files import FORMATS, format_of, is_there, label_names, read_rows, split_files, stem_of
+from didact.data.frames import is_columns, is_frame, is_in_memory, rows_in_memory
 from didact.data.images import ENDINGS, ImageRow, Splits, folder_splits
 from didact.data.presets import PRESETS, Preset
-from didact.data.rows import USUAL, Draft, Fields, Row, RowReader
+from didact.data.rows import USUAL, Draft, Fields, Row, RowReader, Unreadable
 from didact.data.sampling import Slice, check_limit, sample
 from didact.errors import InputError, ParameterError, UnknownNameError
 from didact.registry import close_names
@@ -34,13 +35,15 @@ _ALIASES = {"dev": "validation", "val": "validation", "valid": "validation"}
 
 
 @checked
-def load_data(
+def load_data(  # noqa: PLR0913 - the one door, and every option has a default
     source: object,
     *,
     split: str | None = None,
     limit: int | None = None,
     seed: int = 0,
     fields: Fields | None = None,
+    text_column: str | None = None,
+    label_column: str | None = None,
 ) -> Dataset:
     """Load examples.
 
@@ -48,8 +51,9 @@ def load_data(
         source: a file (.jsonl, .ndjson, .json, .csv, .tsv, .txt, also .gz; .parquet, .arrow, .feather), a folder with
             a file per split, a folder of images with a folder per label (and perhaps per split), the name of a preset,
             "corpus" (generated texts with planted rationales), a data set on the Hugging Face Hub ("hub:OWNER/NAME",
-            with ":CONFIG" and "@REVISION" where needed), a `datasets` object, or a list of texts, pairs, images,
-            dictionaries or examples.
+            with ":CONFIG" and "@REVISION" where needed), a `datasets` object, a DataFrame or a column of pandas or
+            polars, a pyarrow table, a numpy array of texts, a dictionary of columns or of a DataFrame per split, or a
+            list of texts, pairs, images, dictionaries or examples.
         split: its name, or several joined by "+"; the only one, else "test", else "validation" unless given.
         limit: at most so many, sampled in the proportion of the labels. Seed and texts alone decide which and in
             which order, not the order of the file; a smaller limit gives the beginning of a larger one's. Images in
@@ -57,6 +61,8 @@ def load_data(
         seed: of the sampling; for "corpus" of the generation.
         fields: field of an example ("text", "text_pair", "label", "rationale", "annotators", "tags", "tags_pair",
             "tokens", "id", "image", "mask") -> column, where it is not one of the usual names; None leaves a field out.
+        text_column: short for ``fields={"text": text_column}``.
+        label_column: short for ``fields={"label": label_column}``.
 
     Example:
         >>> data = load_data([{"review": "A dull plot.", "label": "negative", "rationale": [[2, 6]]}])
@@ -68,15 +74,33 @@ def load_data(
             raise ParameterError(f"{name} must be {kind.__name__} or None, got {shown(value)}")
     if isinstance(source, str) and source == CORPUS:
         return _generated(split, limit, seed)
+    columns = with_columns(fields, text_column, label_column)
     opened = _open(source)
     name = _chosen(opened, split)
     drafts: list[Draft] = []
     labels: tuple[str, ...] = ()
     for part in name.split("+"):
-        more, names = _drafts(opened, part, dict(fields or {}))
+        more, names = _drafts(opened, part, columns)
         drafts += more
         labels = labels or names
     return Dataset(opened.name, name, _chosen_of(drafts, limit, seed), labels or _named(drafts))
+
+
+def load_apart(source: object) -> list[Example | Unreadable]:
+    """The rows of a source in order, each as an example, or with the reason why it is none."""
+    opened = _open(source)
+    table = opened.splits[_chosen(opened, None)]()
+    reader = RowReader({}, _label_names(table, {}), folder=table.folder)
+    return reader.read_apart(table.rows, opened.name)
+
+
+def with_columns(fields: Fields | None, text: str | None, label: str | None) -> Fields:
+    """The columns of fields with those of text and label, where they are named apart; naming one twice is refused."""
+    named = {field: column for field, column in (("text", text), ("label", label)) if column is not None}
+    twice = sorted(named.keys() & (fields or {}).keys())
+    if twice:
+        raise ParameterError(f"the column of {' and '.join(twice)} is named both in fields and by {twice[0]}_column")
+    return {**(fields or {}), **named}
 
 
 def load_rows(source: object, split: str | None = None) -> Rows:
@@ -158,11 +182,17 @@ def _open(source: object) -> Source:
     if isinstance(source, Dataset):
         rows = [(f"{source.name}, row {number}", example) for number, example in enumerate(source, start=1)]
         return Source(source.name, {source.split: lambda: SplitTable(rows, {"label": source.labels})})
+    if isinstance(source, Mapping) and source and all(is_frame(table) for table in source.values()):
+        return Source("dict", {str(split): _in_memory(table) for split, table in source.items()})
+    if is_in_memory(source):
+        return Source("columns" if is_columns(source) else type(source).__name__, {WHOLE: _in_memory(source)})
+    if isinstance(source, Mapping):
+        return Source("dict", {WHOLE: lambda: SplitTable([("the dictionary", source)])})
     if isinstance(source, Sequence):
         return Source("list", {WHOLE: lambda: SplitTable(_listed(source))})
     raise InputError(
         f"cannot load data from {type(source).__name__}; give a path, the name of a preset, a Hub id, an object of "
-        "`datasets`, or a list"
+        "`datasets`, a DataFrame or one of its columns, an array of texts, a dictionary, or a list"
     )
 
 
@@ -245,6 +275,10 @@ def _files(paths: Sequence[Path]) -> Callable[[], SplitTable]:
 
 def _table(table: datasets.Dataset, source: str) -> Callable[[], SplitTable]:
     return lambda: SplitTable(hub.table_rows(table, source), hub.table_labels(table))
+
+
+def _in_memory(table: object) -> Callable[[], SplitTable]:
+    return lambda: SplitTable(rows_in_memory(table))
 
 
 def _listed(items: Sequence[object]) -> Iterable[Row]:

@@ -163,7 +163,7 @@ _ALL = (
             "student_train": Slice("train", 400, 1_600, "1,200, the most that Pruthi et al. 2022 teach"),
             "student_test": Slice("train", 0, 400, "the other 400; the test texts are these with validation and test"),
         },
-        rationales="passages that speak for the label",
+        rationales="passages that support the label",
         notes="train+validation are the 1,800 reviews annotated in 2007; the release ends the spans of test one token "
         "early; a folder has them corrected and that is the default, "
         'fields={"rationale": "rationales"} reads them as released; the Hub has quotations, which are looked up',

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from didact.data.images import PackedFile, read_boxes, read_image, read_mask
 from didact.data.quality import Masks, read_tags, tagged_spans
 from didact.data.rationales import majority, read_annotators, read_rationale
@@ -79,6 +81,19 @@ class Draft:
         return self.example if self.unread is None else self.unread()
 
 
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A row that holds no example.
+
+    Attributes:
+        problem: why not.
+        preview: where it stands.
+    """
+
+    problem: FormatError
+    preview: str
+
+
 @dataclass
 class RowReader:
     """Reads rows as examples.
@@ -104,6 +119,18 @@ class RowReader:
     def read(self, rows: Iterable[Row], source: str) -> list[Example]:
         """The examples of all rows; ``source`` names them in messages."""
         return [draft.read() for draft in self.drafts(rows, source)]
+
+    def read_apart(self, rows: Iterable[Row], source: str) -> list[Example | Unreadable]:
+        """The examples of all rows, and in place of each row that holds none the reason."""
+        made: list[Example | Unreadable] = []
+        for where, row in rows:
+            try:
+                made.append(self._draft(row, where).read())
+            except FormatError as problem:
+                made.append(Unreadable(problem, where))
+        if not made:
+            raise FormatError(f"{source} holds no example: it is empty")
+        return made
 
     def drafts(self, rows: Iterable[Row], source: str) -> list[Draft]:
         """The same before images in files are read, to choose among them."""
@@ -138,6 +165,10 @@ class RowReader:
         tokens = _tokens(row, columns, where) if marked or text is None else None
         if text is None and tokens:
             text = " ".join(tokens)
+        if text is None and "text" in columns:
+            raise FormatError(
+                f"{where}: field {columns['text']!r} holds no text (None or NaN); drop such rows, or fill them in"
+            )
         if text is None:
             column = self.fields.get("text") or "text"
             missing = f"field {column!r}" if column == "text" else f"column {column!r} (field 'text')"
@@ -188,7 +219,7 @@ class RowReader:
     def _label(self, row: Mapping[str, object], columns: Mapping[str, str], where: str) -> str | int | float | None:
         column = columns.get("label", "")
         value = row.get(column)
-        if value is None or value != value:  # NaN is how tables of numbers write a missing one
+        if is_missing(value):
             return None
         if isinstance(value, float) and value.is_integer():
             value = int(value)
@@ -221,7 +252,7 @@ class RowReader:
                 )
 
 
-_HINT = "name the column of the text with fields={'text': 'NAME'}, or --column text=NAME on the command line"
+_HINT = "name the column of the text with text_column='NAME', or --text-column NAME on the command line"
 
 
 def _refuse_several(present: Sequence[str], where: str) -> None:
@@ -283,7 +314,8 @@ def _text(row: Mapping[str, object], columns: Mapping[str, str], field: str, whe
     if value is None:
         return None
     if not isinstance(value, str):
-        raise FormatError(f"{where}: field {columns[field]!r} must be text, got {_kind(value)}")
+        cure = "; convert it with str() if it is meant as a text"
+        raise FormatError(f"{where}: field {columns[field]!r} must be text, got {_kind(value)}{cure}")
     if not value.strip():
         raise FormatError(f"{where}: field {columns[field]!r} is empty or blank: there is nothing to explain")
     return value
@@ -310,7 +342,15 @@ def _identity(row: Mapping[str, object], columns: Mapping[str, str], where: str)
 
 
 def _value(row: Mapping[str, object], columns: Mapping[str, str], field: str) -> object:
-    return row.get(columns[field]) if field in columns else None
+    value = row.get(columns[field]) if field in columns else None
+    return None if is_missing(value) else value
+
+
+def is_missing(value: object) -> bool:
+    """Whether a table means that there is nothing: None, NaN, or what pandas has in their place."""
+    if isinstance(value, (float, np.floating)):
+        return bool(np.isnan(value))
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
 def _number(text: str) -> str | int | float:

@@ -59,7 +59,7 @@ def maps_times_gradient(
     """
     result, maps = attention_maps(network, head.feeding(network, batch), lambda seen: seen)
     outputs = head.answers(result, batch)
-    gradients = torch.autograd.grad(head.values(outputs, [target], batch).sum(), maps)
+    gradients = torch.autograd.grad(head.explained(outputs, [target], batch).sum(), maps)
     return outputs.detach(), [seen.detach() * gradient for seen, gradient in zip(maps, gradients, strict=True)]
 
 

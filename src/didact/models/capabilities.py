@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 MISSING = {
-    ATTENTIVE: "neither uses Transformers' attention interface nor returns full attention maps; use a method that does "
-    "not need attention",
+    ATTENTIVE: "shows no attention maps over its input: it neither uses Transformers' attention interface nor returns "
+    "full maps, or is an encoder-decoder; use a method that does not need attention",
     DIFFERENTIABLE: "does not take input embeddings, so it has no gradients",
     HEADS: "does not show queries and keys of its heads through Transformers' attention interface, or its attention is "
     "more than their products; use a method that does not need heads",
@@ -28,7 +28,7 @@ def offered(network: PreTrainedModel, traits: Traits, *, writes: bool) -> frozen
     holds = {
         DIFFERENTIABLE: traits.takes_embeddings,
         ATTENTIVE: traits.shows_attention,
-        HIDDEN: traits.takes_embeddings and hidden_layers(network) is not None,
+        HIDDEN: traits.takes_embeddings and traits.one_stack and hidden_layers(network) is not None,
         HEADS: traits.heads is not None,
         LAYERED: is_layered(network),
         GENERATIVE: writes,

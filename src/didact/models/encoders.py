@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from didact.errors import DidactError, ModelError, UnknownNameError
+from didact.errors import DidactError, ModelError, ParameterError, UnknownNameError
+from didact.models.device import choose_device
 from didact.models.eval_mode import quiet
 from didact.models.tokens.vocabulary import check_vocabulary
 from didact.registry import unknown
@@ -30,6 +33,45 @@ MOST_LAYERS = 2000
 WANTED = (
     "give a directory with config.json, a tokenizer and safetensors, a Hub id, or leave it out for the embedded one"
 )
+
+
+DTYPES = {str(own).removeprefix("torch."): own for own in (torch.float32, torch.bfloat16, torch.float16, torch.float64)}
+"""Types that weights may be read as, by name."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where the weights of a network that is read go, and as what.
+
+    Attributes:
+        given_device: as the user named it; None for the GPU when there is one.
+        dtype: of the weights; None for what they are stored as.
+        trust: whether code that comes along may run.
+    """
+
+    given_device: str | torch.device | None = None
+    dtype: torch.dtype | None = None
+    trust: bool = False
+
+    @classmethod
+    def of(
+        cls, device: str | torch.device | None, dtype: str | torch.dtype | None = None, *, trust: bool = False
+    ) -> Placement:
+        """From what a user names."""
+        name = str(dtype).removeprefix("torch.")
+        if dtype is not None and name not in DTYPES:
+            raise ParameterError(f"dtype must be one of {', '.join(DTYPES)}, got {name!r:.60}")
+        return cls(device, None if dtype is None else DTYPES[name], trust)
+
+    @cached_property
+    def device(self) -> torch.device:
+        """Where the network goes."""
+        return choose_device(self.given_device)
+
+    @property
+    def options(self) -> dict[str, object]:
+        """What Transformers is told about the weights."""
+        return {"trust": self.trust, **({} if self.dtype is None else {"dtype": self.dtype})}
 
 
 SENTIMENT = "sentiment"
@@ -122,17 +164,17 @@ def read_config(place: str, *, trust: bool = False) -> PreTrainedConfig:
 
 
 def read_network(
-    kind: str, place: str, config: PreTrainedConfig, *, trust: bool = False
+    kind: str, place: str, config: PreTrainedConfig, placement: Placement | None = None
 ) -> tuple[PreTrainedModel, Report]:
     """The network, and which of its weights were not read or do not fit; to be checked with ``check_weights``."""
     network, report = pretrained(
         kind,
         place,
-        trust=trust,
         config=config,
         use_safetensors=True,
         output_loading_info=True,
         ignore_mismatched_sizes=True,
+        **(placement or Placement()).options,  # type: ignore[arg-type] # trust is a truth value
     )
     return network, report
 

@@ -33,17 +33,24 @@ def parameters(model: nn.Module) -> list[nn.Parameter]:
 def evaluating(model: nn.Module) -> Iterator[None]:
     """Switch dropout and the like off inside the block; every module's own mode comes back, also on failure.
 
-    Other threads wait at the same model, so that none of them sees or restores a state that is not the user's.
+    What ``model.compile()`` compiled is not used meanwhile: each length of a text would be compiled again. Other
+    threads wait at the same model, so that none of them sees or restores a state that is not the user's.
     """
     with exclusive(model):
-        training = [module for module in modules(model) if module.training]
+        everything = modules(model)
+        training = [module for module in everything if module.training]
+        compiled = [(module, module._compiled_call_impl) for module in everything if module._compiled_call_impl]
         try:
             for module in training:
                 module.training = False
+            for module, _ in compiled:
+                module._compiled_call_impl = None
             yield
         finally:
             for module in training:
                 module.training = True
+            for module, call in compiled:
+                module._compiled_call_impl = call
 
 
 @contextlib.contextmanager

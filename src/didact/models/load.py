@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
 from didact import checksums
 from didact.errors import ModelError, ParameterError
 from didact.models.compose import choose_head, compose
-from didact.models.device import choose_device
 from didact.models.encoders import (
+    Placement,
     check_weights,
     embedded_path,
     local_folder,
@@ -23,16 +23,19 @@ from didact.models.encoders import (
     reading,
 )
 from didact.models.functions.blackbox import BlackBox
+from didact.models.functions.classifiers import class_names, classifier_name, is_classifier, probabilities_of
 from didact.models.functions.images import ImageInputs
 from didact.models.functions.inputs import FunctionInputs, TextInputs
+from didact.models.functions.zero_shot import TASK, TEMPLATE, ZeroShot, pipeline_settings
 from didact.models.heads.classes import ClassesHead
-from didact.models.language_models import GGUF, is_adapter, read_adapter, read_gguf, without_peft
+from didact.models.language_models import GGUF, is_adapter, read_adapter, read_gguf
 from didact.models.network import NetworkModel
 from didact.models.prompting.prompts import Prompt, PromptLike
 from didact.models.readers.base import READERS, ReaderOptions, network_name
 from didact.models.readers.patches import is_image_processor
 from didact.models.readers.text import TextReader
 from didact.models.tokens.vocabulary import check_vocabulary
+from didact.models.wrapped import unwrapped
 from didact.protocols import Model
 from didact.settings import checked
 
@@ -48,8 +51,11 @@ PIPELINES = {
     "token-classification": "tokenizer",
     "question-answering": "tokenizer",
     "image-classification": "image_processor",
+    TASK: "tokenizer",
 }
 """Tasks of Transformers' pipelines that can be explained, and what of each turns examples into inputs."""
+ZERO_SHOT = "zero_shot"
+"""The value of ``inputs`` with which a network of pairs classifies single texts by candidate labels."""
 
 
 @checked
@@ -61,6 +67,7 @@ def load_model(  # noqa: PLR0913 - the one door, and every option has a default
     name: str | None = None,
     version: str | None = None,
     device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
     max_length: int | None = None,
     max_truncated: float = 0.5,
     batch_tokens: int | None = None,
@@ -71,18 +78,23 @@ def load_model(  # noqa: PLR0913 - the one door, and every option has a default
 
     Args:
         source: a Hub id or directory, a directory with a LoRA adapter, a GGUF file, ``(model, tokenizer)`` or ``(model,
-            image processor)``, a Transformers pipeline that classifies texts or images, a function from a list of texts
-            (with ``inputs="image"`` of arrays of pixels) to probabilities, or "default" for the embedded English
-            sentiment classifier ("default:shapes", "default:questions", "default:quality" and "default:reviews" are
-            tiny models of other kinds of input).
+            image processor)`` (the model also inside of peft or ``torch.compile``), a Transformers pipeline that
+            classifies texts or images, anything with ``predict_proba`` such as a scikit-learn pipeline, a function from
+            a list of texts (with ``inputs="image"`` of arrays of pixels) to probabilities, or "default" for the
+            embedded English sentiment classifier ("default:shapes", "default:questions", "default:quality" and
+            "default:reviews" are tiny models of other kinds of input).
         inputs: name of a reader, such as "text", "pair", "patches" or "prompt"; when not given, by what the network
-            takes, and for texts by label names such as "entailment". Of a function: "text", or "image".
-        labels: names for the outputs in order, in place of the model's own; as many as it has outputs.
+            takes, and for texts by label names such as "entailment". "zero_shot" has a network of pairs choose among
+            candidate labels for a single text. Of a function: "text", or "image".
+        labels: names for the outputs in order, in place of the model's own; as many as it has outputs. For zero-shot
+            classification, the candidates.
         name: of a function, as results show it; the function's own name when not given.
         version: of a function: stored results are used again as long as name and version stay the same. Where it is
             not given, a function is identified by its code, its state and its answers to a few inputs.
         device: where to put a model that is loaded here ("cpu", "cuda"); the GPU when there is one. A model object
             stays where it is.
+        dtype: of the weights of a model that is loaded here: "float32", "bfloat16", "float16", "float64"; as they are
+            stored when not given. A model object stays as it is.
         max_length: length limit in tokens, below the model's own.
         max_truncated: largest share of a text's characters that the limit may cut off before that is an error.
         batch_tokens: tokens per batch, if the default does not suit the machine.
@@ -90,24 +102,43 @@ def load_model(  # noqa: PLR0913 - the one door, and every option has a default
         prompt: what makes a language model a classifier: a ``Prompt``, its entries, or a TOML file with them.
     """
     names = _names(labels)
-    if callable(source) and not _is_network(source) and not _is_pipeline(source):
-        return BlackBox(source, _view(inputs), labels=names, name=name, version=version)
+    source = unwrapped(source)
+    if isinstance(source, (NetworkModel, BlackBox)):
+        given = {"inputs": inputs, "labels": labels, "device": device, "dtype": dtype, "prompt": prompt}
+        _refuse_options(source, **given, max_length=max_length, name=name, version=version)
+        return source
+    function = _black_box(source, inputs, names, name, version)
+    placement = Placement.of(device, dtype, trust=trust_remote_code)
+    if function is not None:
+        if dtype is not None:
+            raise ParameterError(f"dtype is for networks that are loaded here, and {function.name} is a function")
+        return function
     if name is not None or version is not None:
         raise ParameterError("name and version are for functions; a network is identified by its content")
-    if isinstance(source, (NetworkModel, BlackBox)):
-        _refuse_options(source, inputs=inputs, labels=labels, device=device, max_length=max_length, prompt=prompt)
-        return source
     options = ReaderOptions(max_length, max_truncated, None if prompt is None else Prompt.of(prompt))
-    if isinstance(source, str) and source == DEFAULT:
-        network, tokenizer = _read_embedded(choose_device(device))
-        if inputs is None and prompt is None:  # known: the first result need not wait for a search of entry points
-            reader, head = TextReader(network, tokenizer, options), ClassesHead.of(network.config).named(names)
-            return NetworkModel(network, reader, head, batch_tokens=batch_tokens)
-    else:
-        network, tokenizer = _obtain(source, inputs, device, trust_remote_code)
-        folder = local_folder(str(source)) if isinstance(source, (str, Path)) else None
-        _check(network, tokenizer, folder)
+    if inputs == ZERO_SHOT or _task(source) == TASK:
+        network, tokenizer = _obtain(source, "pair", placement)
+        candidates = (names, TEMPLATE) if _task(source) != TASK else pipeline_settings(cast("Pipeline", source), names)
+        classify = ZeroShot(compose(network, tokenizer, inputs="pair", options=options), *candidates)
+        return BlackBox(classify, labels=classify.labels)
+    if isinstance(source, str) and source == DEFAULT and inputs is None and prompt is None:
+        network, tokenizer = _read_embedded(placement)  # known: the first result need not wait for entry points
+        reader, head = TextReader(network, tokenizer, options), ClassesHead.of(network.config).named(names)
+        return NetworkModel(network, reader, head, batch_tokens=batch_tokens)
+    network, tokenizer = _obtain(source, inputs, placement)
     return compose(network, tokenizer, inputs=inputs, options=options, labels=names, batch_tokens=batch_tokens)
+
+
+def _black_box(
+    source: Any, inputs: str | None, labels: tuple[str, ...] | None, name: str | None, version: str | None
+) -> BlackBox | None:
+    """The adapter of a function or of a classifier with ``predict_proba``; None for anything else."""
+    if is_classifier(source):
+        named, title = labels or class_names(source), name or classifier_name(source)
+        return BlackBox(probabilities_of(source), _view(inputs), labels=named, name=title, version=version)
+    if callable(source) and not _is_network(source) and not _is_pipeline(source):
+        return BlackBox(source, _view(inputs), labels=labels, name=name, version=version)
+    return None
 
 
 def _view(inputs: str | None) -> FunctionInputs:
@@ -136,17 +167,25 @@ def _refuse_options(model: Model, **options: object) -> None:
 
 
 def _obtain(
-    source: object, inputs: str | None, device: str | torch.device | None, trust: bool
+    source: object, inputs: str | None, placement: Placement
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Network and tokenizer from any of the forms that have them."""
+    """Network and tokenizer from any of the forms that have them, checked to belong together."""
+    if isinstance(source, str) and source == DEFAULT:
+        return _read_embedded(placement)
+    folder = local_folder(str(source)) if isinstance(source, (str, Path)) else None
+    network, processor = _found(source, inputs, placement)
+    _check(network, processor, folder)
+    return network, processor
+
+
+def _found(source: object, inputs: str | None, placement: Placement) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     if isinstance(source, str) and source.startswith(EMBEDDED):
         name = source.removeprefix(EMBEDDED)
-        network, processor = _read(str(embedded_path(name)), inputs, choose_device(device), trust)
+        network, processor = _read(str(embedded_path(name)), inputs, placement)
         network.name_or_path = f"didact/{name} (embedded)"
         return network, processor
     if isinstance(source, (str, Path)):
-        return _read(str(source), inputs, choose_device(device), trust)
-    source = without_peft(source)
+        return _read(str(source), inputs, placement)
     if _is_network(source):
         raise ModelError(
             "a model alone cannot read text; give (model, tokenizer), or for images (model, image processor)"
@@ -158,21 +197,19 @@ def _obtain(
     else:
         raise ModelError(
             f"cannot load a model from {type(source).__name__}; allowed: a Hub id or directory, (model, tokenizer), "
-            f"(model, image processor), a pipeline ({' or '.join(PIPELINES)}), or a function from a list of texts to "
-            "probabilities"
+            f"(model, image processor), a pipeline ({' or '.join(PIPELINES)}), anything with predict_proba, or a "
+            "function from a list of texts to probabilities"
         )
-    _stays(network, device)
+    _stays(network, placement)
     return network, tokenizer
 
 
-def _read(
-    name: str, inputs: str | None, device: torch.device, trust: bool
-) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def _read(name: str, inputs: str | None, placement: Placement) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     path = local_folder(name)
     if name.endswith(GGUF) and _is_file(name):
-        return read_gguf(Path(name), device)
+        return read_gguf(Path(name), placement)
     if path is not None and is_adapter(path):
-        return read_adapter(path, device, trust)
+        return read_adapter(path, placement)
     if path is not None and not (path / "config.json").is_file():
         raise ModelError(f"the directory {name} holds no model: there is no config.json in it")
     if path is None and _is_file(name):
@@ -181,14 +218,14 @@ def _read(
         cure = f"copy the folder again, or delete {checksums.HASHES} if you changed it yourself"
         checksums.check_hashes(path, cure)
     with reading(repr(name), _hint(name, path)):
-        config = read_config(name, trust=trust)
+        config = read_config(name, trust=placement.trust)
         head = choose_head(config.architectures or (), config)
         architecture, auto_class = head.card.loader(config.architectures or ())
-        network, report = read_network(auto_class, name, config, trust=trust)
-        processor = pretrained(_processor_class(inputs, network), name, trust=trust)
+        network, report = read_network(auto_class, name, config, placement)
+        processor = pretrained(_processor_class(inputs, network), name, trust=placement.trust)
     untrained = f": it was not trained as a {architecture}"
     check_weights(report, repr(name), lambda key: True, untrained)
-    return network.to(device).eval(), processor  # type: ignore[arg-type] # as torch's own
+    return network.to(placement.device).eval(), processor  # type: ignore[arg-type] # as torch's own
 
 
 def _is_file(name: str) -> bool:
@@ -208,14 +245,15 @@ def _processor_class(inputs: str | None, network: PreTrainedModel) -> str:
     return cards[0].processor
 
 
-def _read_embedded(device: torch.device) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def _read_embedded(placement: Placement) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     from transformers import PreTrainedTokenizerFast
 
     from didact.models.native import NativeBertForSequenceClassification
 
     network = NativeBertForSequenceClassification.from_pretrained(embedded_path())
     network.name_or_path = "didact/sentiment (embedded)"
-    return cast("PreTrainedModel", network.to(device)), PreTrainedTokenizerFast.from_pretrained(embedded_path())
+    placed = network.to(device=placement.device, dtype=placement.dtype)
+    return cast("PreTrainedModel", placed), PreTrainedTokenizerFast.from_pretrained(embedded_path())
 
 
 def _hint(name: str, path: Path | None) -> str:
@@ -227,12 +265,12 @@ def _hint(name: str, path: Path | None) -> str:
 def _from_pipeline(pipeline: Pipeline) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     if pipeline.task not in PIPELINES:
         raise ModelError(
-            f"the pipeline's task is {pipeline.task!r}; only {' and '.join(map(repr, PIPELINES))} can be explained"
+            f"the pipeline's task is {pipeline.task!r}; only {', '.join(map(repr, PIPELINES))} can be explained"
         )
     processor = getattr(pipeline, PIPELINES[pipeline.task])
     if processor is None:
         raise ModelError(f"the pipeline has no {PIPELINES[pipeline.task]}")
-    return pipeline.model, processor
+    return unwrapped(pipeline.model), processor
 
 
 # Whoever has a model or a pipeline has loaded its module; loading it here would cost everybody else seconds.
@@ -246,6 +284,11 @@ def _is_network(source: object) -> bool:
 def _is_pipeline(source: object) -> bool:
     module = sys.modules.get("transformers.pipelines.base")
     return module is not None and isinstance(source, module.Pipeline)
+
+
+def _task(source: object) -> str:
+    """What a pipeline is for; "" for anything else."""
+    return str(cast("Pipeline", source).task) if _is_pipeline(source) else ""
 
 
 def _is_model_and_tokenizer(source: object) -> bool:
@@ -277,13 +320,17 @@ def _check_tokenizer(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBas
             f"{type(tokenizer).__name__} is not a fast tokenizer, so it does not show which characters a token stands "
             "for; load one with AutoTokenizer.from_pretrained(..., use_fast=True)"
         )
-    if network.config.is_encoder_decoder:
-        raise ModelError(f"{type(network).__name__} is an encoder-decoder; only encoders and decoders can be explained")
 
 
-def _stays(network: PreTrainedModel, device: str | torch.device | None) -> None:
-    if device is not None and choose_device(device).type != network.device.type:
+def _stays(network: PreTrainedModel, placement: Placement) -> None:
+    """Refuse another place or precision than those of a model that the user has loaded."""
+    if placement.given_device is not None and placement.device.type != network.device.type:
         raise ModelError(
-            f"the model is on {network.device} and is never moved; move it with model.to({device!r}) or leave device "
-            "out"
+            f"the model is on {network.device} and is never moved; move it with model.to({placement.given_device!r}) "
+            "or leave device out"
+        )
+    if placement.dtype not in (None, network.dtype):
+        raise ModelError(
+            f"the weights of the model are {network.dtype} and are never changed; convert them with "
+            f"model.to({placement.dtype}) or leave dtype out"
         )

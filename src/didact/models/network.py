@@ -26,7 +26,7 @@ from didact.models.heads.base import Head
 from didact.models.hidden import Reduce, hidden_gradients, hidden_states, layer_of
 from didact.models.identity import network_identity
 from didact.models.layers import Trace, trace
-from didact.models.outputs import check_defined
+from didact.models.outputs import check_defined, described
 from didact.models.packed import is_packed
 from didact.models.planner import default_budget, run
 from didact.models.prefix_cache import without_prefix
@@ -69,16 +69,16 @@ class NetworkModel:
 
     def __init__(self, network: nn.Module, reader: AnyReader, head: Head, *, batch_tokens: int | None = None) -> None:
         self.network = cast("PreTrainedModel", network)  # most are; the engine calls what every module has
-        self.reader = reader
-        self.head = head
+        self.reader, self.head = reader, head
         self.name = network_name(network)
-        self.labels = head.labels
-        self.scales: tuple[Scale, ...] = head.scales
+        self.labels, self.scales = head.labels, head.scales
         self.levels: tuple[Level, ...] = reader.levels
         self.budget = default_budget(reader.device, batch_tokens)
         self._traits: Traits | None = None
         self._capabilities: frozenset[str] | None = None
         self.recent_fingerprint = RecentFingerprint(network, self.fingerprint)
+
+    __repr__ = described
 
     @property
     def inputs(self) -> str:
@@ -244,7 +244,7 @@ class NetworkModel:
         ]
 
     def _explained(self, targets: Sequence[Target]) -> Read:
-        return lambda outputs, owners, batch: self.head.values(outputs, [targets[i] for i in owners], batch)
+        return lambda outputs, owners, batch: self.head.explained(outputs, [targets[i] for i in owners], batch)
 
     def _all_outputs(self, outputs: Tensor, owners: Ints, batch: EncodedBatch) -> Tensor:
         return self.head.readout(outputs, batch)
@@ -396,5 +396,5 @@ class NetworkModel:
     def _absence(self, name: str | None) -> Absence:
         operator = self.reader.absence(name or self.default_absence)
         if operator.kind == "drop" and self.traits.must_delete:
-            raise ParameterError(f"{self.name} reads its last token; use 'delete' instead of 'drop' for absent units")
+            raise ParameterError(f"{self.name} reads tokens that are hidden from attention; use 'delete', not 'drop'")
         return operator

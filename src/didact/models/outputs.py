@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -22,7 +23,29 @@ def resolve_target(model: Model, given: TargetLike, prediction: Prediction, scal
     chosen = scale or own
     if chosen not in model.scales:
         raise TargetError(f"{model.name} has no {chosen!r} scale; allowed: {', '.join(model.scales)}")
-    return model.target(given, prediction, chosen)
+    pair = _contrasted(given)
+    if pair is None:
+        return model.target(given, prediction, chosen)
+    first, second = (model.target(each, prediction, chosen) for each in pair)
+    if first.answer != second.answer:
+        raise TargetError("a contrastive target compares two labels, and this model predicts spans; give one target")
+    if first.index == second.index:
+        raise TargetError(
+            f"a contrastive target needs two different labels, got {first.label!r} twice; "
+            f"{model.name} has {', '.join(model.labels)}"
+        )
+    return dataclasses.replace(first, contrast=second.index, contrast_label=second.label)
+
+
+def _contrasted(given: TargetLike) -> tuple[TargetLike, TargetLike] | None:
+    """Both parts of a contrastive target; None where another kind of target is given."""
+    if isinstance(given, Target):
+        return None if given.second is None else (given.first, given.second)
+    if not isinstance(given, (tuple, list)):
+        return None
+    if len(given) != 2:
+        raise TargetError(f"a contrastive target is a pair of labels (target, versus), got {len(given)} labels")
+    return given[0], given[1]
 
 
 def predicted_targets(
@@ -69,6 +92,17 @@ def _check_inside(example: Example, given: Span) -> None:
         )
 
 
+def described(model: Model) -> str:
+    """A model at a prompt: what it reads, what it predicts, and what methods may look at."""
+    labels = ", ".join(model.labels[:LABELS]) + (", ..." if len(model.labels) > LABELS else "")
+    reads = getattr(model, "inputs", "examples")
+    return f"{type(model).__name__}({model.name!r}: {reads} -> {labels})"
+
+
+LABELS = 6
+"""How many labels of a model a prompt prints."""
+
+
 def labelled(labels: tuple[str, ...], given: TargetLike, prediction: Prediction, scale: Scale) -> Target:
     """A target among named outputs, from a label, its index, a target or nothing."""
     if isinstance(given, Target):
@@ -96,7 +130,7 @@ def check_defined(outputs: Tensor, examples: Sequence[Example], model: str) -> N
         raise ModelError(f"{model} returns NaN for {text!r:.60}: its weights are damaged, or overflow")
 
 
-def _index(given: int | str | Span, labels: tuple[str, ...]) -> int:
+def _index(given: TargetLike, labels: tuple[str, ...]) -> int:
     if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
         return int(given)
     if given in labels:

@@ -15,6 +15,7 @@ from didact.errors import CapabilityError
 from didact.models import precision
 from didact.models.attention import goes_through_interface
 from didact.models.batch import EncodedBatch, Inputs, Ints
+from didact.models.encoder_decoder import is_encoder_decoder
 from didact.models.eval_mode import quiet
 from didact.models.fused_attention import HeadTap
 from didact.models.head_scores import watched
@@ -43,6 +44,7 @@ class Traits:
         pads_embeddings: whether right-padded embeddings do too.
         reads_last: whether they are accepted and change the outputs: the network reads its last position.
         reuses_prefix: whether variants may be evaluated from their first absent position on.
+        one_stack: whether all that is computed goes through one stack of layers, and no decoder reads the input again.
     """
 
     position_offset: int | None
@@ -53,11 +55,15 @@ class Traits:
     pads_embeddings: bool
     reads_last: bool
     reuses_prefix: bool
+    one_stack: bool = True
 
     @property
     def must_delete(self) -> bool:
-        """Whether it reads its last position, which hiding from attention does not take out, and takes no positions."""
-        return self.position_offset is None and self.reads_last
+        """Whether hiding a position from attention does not take it out, and no positions are taken.
+
+        So it is where the last position is read whatever it holds, and where a decoder reads the input once more.
+        """
+        return not self.one_stack or (self.position_offset is None and self.reads_last)
 
 
 def find_traits(network: nn.Module, reader: AnyReader, head: Head) -> Traits:
@@ -69,21 +75,22 @@ def find_traits(network: nn.Module, reader: AnyReader, head: Head) -> Traits:
         head: what matters of its result.
     """
     trial = _Trial(network, reader, head)
-    packed = is_packed(network)
+    packed, one_stack = is_packed(network), not is_encoder_decoder(network)
     config, evaluate = getattr(network, "config", None), partial(head.evaluate, network)
     with quiet(), torch.inference_mode():
         vectors = trial.vectors()
         takes = vectors is not None and trial.agrees(trial.plain, reader.embedded(trial.codes, vectors))
         padded = trial.padding_gap(vectors) if vectors is not None and takes else math.inf
         return Traits(
-            position_offset=_position_offset(trial),
+            position_offset=_position_offset(trial) if one_stack else None,
             batches=not packed and trial.agrees(torch.cat([trial.plain] * 2), reader.whole(trial.codes * 2)),
-            shows_attention=_shows_attention(trial),
-            heads=_heads(trial),
+            shows_attention=one_stack and _shows_attention(trial),
+            heads=_heads(trial) if one_stack else None,
             takes_embeddings=takes and not packed,
             pads_embeddings=padded <= _TOLERANCE,
             reads_last=(_ROUNDING if packed else _TOLERANCE) < padded < math.inf,
-            reuses_prefix=not packed and not _is_local(config) and can_reuse(network, reader, evaluate),
+            reuses_prefix=one_stack and not packed and not _is_local(config) and can_reuse(network, reader, evaluate),
+            one_stack=one_stack,
         )
 
 

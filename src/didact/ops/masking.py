@@ -66,7 +66,7 @@ class Absence:
                 return cls("blur", rest or None)
             if text in menu and ":" not in text:
                 return cls(kind)
-        raise ParameterError(f"unknown absence operator {text!r}; allowed: {', '.join(menu)}")
+        raise ParameterError(f"unknown perturbation {text!r}; allowed: {', '.join(menu)}")
 
     @property
     def removes(self) -> bool:
@@ -128,3 +128,9 @@ def unique_rows(keep: Keep) -> tuple[Keep, Ints]:
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     return keep[first[order]], rank[inverse.ravel()]
+
+
+def names_file(operator: str) -> bool:
+    """Whether an absence operator reads a file of this machine, as ``sample:7:a.txt`` does."""
+    kind, _, rest = operator.partition(":")
+    return kind == "sample" and bool(rest.partition(":")[2])

@@ -23,7 +23,7 @@ def explained(explanation: Explanation) -> str:
     """The same of the target."""
     target = explanation.target
     if target.answer is None or explanation.prediction.kind in ("class", "number"):
-        return _about(target.label, explanation.example, target.answer)
+        return _about(target.name, explanation.example, target.answer)
     return _written(explanation.example, target.answer)
 
 

@@ -1,7 +1,7 @@
 """From scores to colours, the same in every output.
 
 The scores of one explanation are divided by the largest absolute one, so colours compare units within an explanation
-and never between two. Blue speaks for the target, orange against it, violet is importance without a sign; blue and
+and never between two. Blue supports the target, orange opposes it, violet is importance without a sign; blue and
 orange stay apart under all common kinds of colour blindness.
 """
 

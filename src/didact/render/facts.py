@@ -12,10 +12,13 @@ import numpy as np
 from didact.errors import InputError
 from didact.render import answers
 from didact.render.pieces import name, ranked
-from didact.types import Example, Explanation, Image, Span, Target
+from didact.types import Example, Explanation, Image, Prediction, Span, Target
 
 _FIELDS = ("text", "pair")
 _QUESTION = ("question", "passage")
+LISTED_CLASSES = 10
+"""Alternatives whose probabilities are shown one by one."""
+
 _SCALES = {"logit": "logit", "log_probability": "log-probability", "probability": "probability"}
 
 
@@ -43,6 +46,14 @@ class Group:
     def target(self) -> Target | None:
         """The target, if all explain the same."""
         return self.first.target if all(each.target == self.first.target for each in self.explanations) else None
+
+    @property
+    def by_label(self) -> list[Group]:
+        """The explanations by what they explain, on any scale: a group per class where every class is explained."""
+        parts: dict[str, list[Explanation]] = {}
+        for each in self.explanations:
+            parts.setdefault(answers.explained(each), []).append(each)
+        return [Group(tuple(members)) for members in parts.values()]
 
     @property
     def warnings(self) -> list[str]:
@@ -102,15 +113,45 @@ def certainty(explanation: Explanation) -> str:
     return percent(prediction.value(Target(prediction.index, prediction.label, "probability")))
 
 
+def alternatives(prediction: Prediction) -> list[tuple[str, float]]:
+    """The other classes with their probabilities, the most probable first; of many, the rest as one."""
+    if prediction.kind != "class":
+        return []
+    shares = prediction.probabilities
+    others = [index for index in range(len(shares)) if index != prediction.index]
+    order = sorted(others, key=lambda index: -shares[index])
+    listed = [(prediction.labels[index], shares[index]) for index in order[:LISTED_CLASSES]]
+    more = order[LISTED_CLASSES:]
+    return [*listed, (f"{len(more)} more together", math.fsum(shares[index] for index in more))] if more else listed
+
+
+def other_classes(prediction: Prediction) -> str:
+    """``alternatives`` in one line."""
+    return ", ".join(f"{label} {percent(share)}" for label, share in alternatives(prediction))
+
+
 def target(explanation: Explanation) -> str:
     """The explained number: which output, on which scale, and what it is here."""
     explained, prediction = explanation.target, explanation.prediction
     scale = "output" if prediction.is_regression else _SCALES[explained.scale]
+    scale = scale if explained.contrast is None else f"difference of {_several(scale)}"
     line = f"{answers.explained(explanation)}, {scale} {prediction.value(explained):.4g}"
     if not prediction.is_regression and explained.index != prediction.index:
-        share = prediction.value(dataclasses.replace(explained, scale="probability"))
+        share = prediction.value(dataclasses.replace(explained.first, scale="probability"))
         line += f", not the predicted {'class' if prediction.kind == 'class' else 'answer'} ({percent(share)})"
     return line
+
+
+def _several(scale: str) -> str:
+    return scale[:-1] + "ies" if scale.endswith("y") else f"{scale}s"
+
+
+def explained_share(explanation: Explanation) -> str:
+    """The probability of the explained class; empty where a difference or no class is explained."""
+    explained, prediction = explanation.target, explanation.prediction
+    if prediction.kind != "class" or explained.contrast is not None:
+        return ""
+    return percent(prediction.value(dataclasses.replace(explained, scale="probability")))
 
 
 def settings(explanation: Explanation) -> list[str]:
@@ -162,7 +203,7 @@ def meaning(explanation: Explanation, *, several: bool = False) -> tuple[str, ..
         return (f"importance for {label}, no sign",)
     if explanation.prediction.is_regression:
         return f"raises {label}", f"lowers {label}"
-    return f"speaks for {label}", f"speaks against {label}"
+    return f"supports {label}", f"opposes {label}"
 
 
 def meanings(group: Group) -> list[tuple[bool, tuple[str, ...]]]:

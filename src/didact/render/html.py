@@ -12,26 +12,47 @@ from didact.render.colour import strengths
 from didact.render.markup import html_text, minus_signs
 from didact.render.photo import explained_photo, photo, photo_rules, photo_styles
 from didact.render.pieces import Piece, name, pieces, ranked
-from didact.render.style import level, stylesheet
+from didact.render.style import isolated, level, stylesheet
 from didact.types import Example, Explanation, Image
 
 DATA_ID = "didact-explanations"
 """Id of the script element that holds the explanations of a page as JSON."""
 
 
-def fragment(explanations: Sequence[Explanation]) -> str:
+NAMED = 6
+"""How many methods the head of a page names; more are counted."""
+
+
+def fragment(explanations: Sequence[Explanation], *, foreign: bool = True) -> str:
     """HTML to put into another document, with its own style that touches nothing else.
+
+    Args:
+        explanations: at least one.
+        foreign: whether the document has styles of its own, as notebooks do, which are kept out.
 
     Raises:
         InputError: there is no explanation.
     """
     groups = facts.grouped(explanations)
     sections = (_example(group, number, len(groups)) for number, group in enumerate(groups, start=1))
-    return f'<div class="didact"><style>{_styles(groups)}</style>{"".join(sections)}</div>'
+    styles = isolated(_styles(groups)) if foreign else _styles(groups)
+    return f'<div class="didact"><style>{styles}</style>{"".join(sections)}</div>'
 
 
-def page(explanations: Sequence[Explanation], *, title: str = "Explanations") -> str:
+def page(
+    explanations: Sequence[Explanation],
+    *,
+    title: str = "Explanations",
+    sentences: Sequence[str] = (),
+    below: str = "",
+) -> str:
     """A whole page: no network, no fonts or scripts from elsewhere, readable without JavaScript.
+
+    Args:
+        explanations: at least one.
+        title: its heading.
+        sentences: they stand before everything else: what is to be concluded from the explanations.
+        below: HTML to put below the examples.
 
     Raises:
         InputError: there is no explanation.
@@ -46,14 +67,22 @@ def page(explanations: Sequence[Explanation], *, title: str = "Explanations") ->
             '<meta name="color-scheme" content="light dark">',
             f"<title>{html_text(title)}</title>\n<style>\nbody{{margin:0}}\n{_styles(groups)}\n</style>\n</head>",
             f'<body class="didact">\n<main>\n<h1>{html_text(title)}</h1>\n<p class="lead">{_lead(groups)}</p>',
+            _answers(sentences),
+            _page_legend(groups) if total > 1 else "",
             _index(groups) if total > 1 else "",
             _TOOL.strip(),
             *sections,
+            below,
             "</main>",
             f'<script type="application/json" id="{DATA_ID}">{_data(explanations)}</script>',
             f"<script>{_SCRIPT.strip()}</script>\n</body>\n</html>\n",
         ]
     )
+
+
+def coloured(explanation: Explanation) -> str:
+    """The fields of an example with their units in colour, to put into an element of class "didact"."""
+    return _source(explanation)
 
 
 def read_page(html: str) -> list[Explanation]:
@@ -97,7 +126,8 @@ def _data(explanations: Sequence[Explanation]) -> str:
 def _lead(groups: Sequence[facts.Group]) -> str:
     methods = {each.method: None for group in groups for each in group.explanations}
     examples = "1 example" if len(groups) == 1 else f"{len(groups)} examples"
-    return f"{examples}, explained by {html_text(', '.join(methods))}"
+    named = html_text(", ".join(methods)) if len(methods) <= NAMED else f"{len(methods)} methods"
+    return f"{examples}, explained by {named}"
 
 
 def _index(groups: Iterable[facts.Group]) -> str:
@@ -117,16 +147,40 @@ def _link(group: facts.Group, number: int) -> str:
 def _example(group: facts.Group, number: int, total: int, *, anchor: bool = False) -> str:
     place = f' id="example-{number}"' if anchor else ""
     count = f'<span class="count">{number} of {total}</span>' if total > 1 else ""
-    originals = _originals(group.example)
-    rows = originals + "".join(_row(group, each) for each in group.explanations)
     return (
         f'<section class="example"{place} aria-label="Example {number}">'
         f'<h2 class="prediction"><b>{html_text(answers.predicted(group.first))}</b> '
         f'<span class="certainty">{minus_signs(facts.certainty(group.first))}</span>{count}</h2>'
-        f"{_facts(group)}{_warnings(group.warnings)}"
-        f'<table class="methods{" tiles" if originals else ""}"><tbody>{rows}</tbody></table>{_legend(group)}'
+        f"{_answer(group)}{_warnings(group.warnings)}{_tabs(group)}{_facts(group)}"
         "</section>\n"
     )
+
+
+def _tabs(group: facts.Group) -> str:
+    """The methods; where several classes are explained, a tab for each, which needs no script."""
+    parts = group.by_label
+    if len(parts) == 1:
+        return _methods(group)
+    panels = []
+    for number, part in enumerate(parts):
+        title = html_text(answers.explained(part.first))
+        share = f'<span class="quiet">{minus_signs(facts.explained_share(part.first))}</span>'
+        checked = "" if number else " checked"
+        panels.append(
+            f'<label><input type="radio" name="tab"{checked}>{title} {share}</label>'
+            f'<div class="panel"><h3>{title} {share}</h3>{_explained(part)}{_methods(part)}</div>'
+        )
+    return f'<form class="tabs" aria-label="Explained class">{"".join(panels)}</form>'
+
+
+def _explained(group: facts.Group) -> str:
+    return "" if group.target is None else _quiet(f"target {facts.target(group.first)}")
+
+
+def _methods(group: facts.Group) -> str:
+    originals = _originals(group.example)
+    rows = originals + "".join(_row(group, each) for each in group.explanations)
+    return f'{_legend(group)}<table class="methods{" tiles" if originals else ""}"><tbody>{rows}</tbody></table>'
 
 
 def _styles(groups: Sequence[facts.Group]) -> str:
@@ -142,18 +196,32 @@ def _originals(example: Example) -> str:
     return "".join(f"<tr>{head}<td>{photo(image, 'the image as it is')}</td></tr>" for image in images)
 
 
+def _answer(group: facts.Group) -> str:
+    """What belongs to the prediction: the other classes and the gold label."""
+    entries: list[tuple[str, str]] = []
+    others = facts.other_classes(group.first.prediction)
+    if others:
+        entries.append(("Other classes", others))
+    if group.example.label is not None:
+        entries.append(("Gold label", answers.gold(group.example)))
+    return _listed(entries)
+
+
 def _facts(group: facts.Group) -> str:
+    """How the explanations were made."""
     entries: list[tuple[str, str]] = []
     if group.target is not None:
         entries.append(("Target", facts.target(group.first)))
-    if group.example.label is not None:
-        entries.append(("Gold label", answers.gold(group.example)))
     if group.first.model:
         entries.append(("Model", "  ".join(facts.origin(group.first))))
     if group.example.id is not None:
         entries.append(("Id", group.example.id))
+    return _listed(entries)
+
+
+def _listed(entries: Sequence[tuple[str, str]]) -> str:
     items = (f"<div><dt>{term}</dt><dd>{minus_signs(html_text(fact))}</dd></div>" for term, fact in entries)
-    return f'<dl class="facts">{"".join(items)}</dl>'
+    return f'<dl class="facts">{"".join(items)}</dl>' if entries else ""
 
 
 def _row(group: facts.Group, explanation: Explanation) -> str:
@@ -251,14 +319,34 @@ def _bar(strength: float, signed: bool, two_sided: bool) -> str:
 
 
 def _legend(group: facts.Group) -> str:
+    """What the colours of one example mean."""
+    items = _marks(facts.meanings(group))
+    items.append(f"<span>{minus_signs(facts.scaling(group))}</span>")
+    return f'<div class="legend" role="note" aria-label="What the colours mean">{"".join(items)}</div>'
+
+
+def _page_legend(groups: Sequence[facts.Group]) -> str:
+    """What the colours of a whole page mean."""
+    signs = {each.signed for group in groups for each in group.explanations}
+    words = {True: ("supports the explained answer", "opposes it"), False: ("counts, without a sign",)}
+    items = "".join(_marks([(signed, words[signed]) for signed in (True, False) if signed in signs]))
+    return f'<div class="legend" role="note" aria-label="What the colours of this page mean">{items}</div>'
+
+
+def _marks(meanings: Iterable[tuple[bool, Sequence[str]]]) -> list[str]:
+    """A coloured mark with its meaning for each side that scores can have."""
     items = []
-    for signed, words in facts.meanings(group):
+    for signed, words in meanings:
         for strength, meaning in zip((1.0, -1.0), words, strict=False):
             mark = "−" if strength < 0 else "+" if signed else "•"
             classes = f"u {_side(strength, signed)}{level(strength, signed)}"
             items.append(f'<span><span class="{classes}">{mark}</span> {html_text(meaning)}</span>')
-    items.append(f"<span>{minus_signs(facts.scaling(group))}</span>")
-    return f'<div class="legend" role="note" aria-label="What the colours mean">{"".join(items)}</div>'
+    return items
+
+
+def _answers(sentences: Sequence[str]) -> str:
+    items = "".join(f"<li>{minus_signs(html_text(sentence))}</li>" for sentence in sentences)
+    return f'<ul class="answers" aria-label="In short">{items}</ul>' if items else ""
 
 
 def _warnings(lines: Sequence[str]) -> str:

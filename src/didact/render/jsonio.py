@@ -13,8 +13,8 @@ FORMAT = "didact-explanations"
 VERSION = 1
 
 
-def dump(explanations: Sequence[Explanation], *, indent: int | None = None) -> str:
-    """A JSON document that ``load`` turns back into equal explanations."""
+def dump(explanations: Sequence[Explanation], *, indent: int | None = None, **beside: object) -> str:
+    """A JSON document that ``load`` turns back into equal explanations, and plain values beside them."""
     if not explanations:
         raise InputError("there is nothing to write: the list of explanations is empty; give at least one")
     images = {field.fingerprint: field for each in explanations for field in _images(each)}
@@ -22,6 +22,7 @@ def dump(explanations: Sequence[Explanation], *, indent: int | None = None) -> s
         "format": FORMAT,
         "version": VERSION,
         "explanations": [_plain(each) for each in explanations],
+        **beside,
     }
     if images:
         plain["images"] = {name: image.to_dict() for name, image in images.items()}

@@ -79,6 +79,9 @@ def _block(group: facts.Group) -> str:
 
 def _caption(group: facts.Group) -> str:
     entries = [f"\\textbf{{{escape(answers.predicted(group.first))}}} {_escaped(facts.certainty(group.first))}"]
+    others = facts.other_classes(group.first.prediction)
+    if others:
+        entries.append(f"other classes: {_escaped(others)}")
     if group.target is not None:
         entries.append(f"target: {_escaped(facts.target(group.first))}")
     if group.example.label is not None:
@@ -164,7 +167,7 @@ def _piece(piece: Piece, signed: bool) -> str:
 
 
 def _box(word: str, strength: float, signed: bool) -> str:
-    """A coloured word, underlined if it speaks against; a line may break before a letter, never before a full stop."""
+    """A coloured word, underlined if it opposes; a line may break before a letter, never before a full stop."""
     colours = tint(strength, signed=signed, palette=LIGHT)
     inner = f"\\underline{{{escape(word)}}}" if signed and strength < 0 else escape(word)
     text = f"\\textcolor[HTML]{{{_code(colours.foreground)}}}{{\\strut {inner}}}"

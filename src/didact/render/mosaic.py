@@ -13,7 +13,7 @@ from didact.types import Explanation
 
 LARGEST = 64
 """Pixels of the longer side, at most."""
-KEY = {True: "# + speak for it, = - against it, . hardly counts", False: "# + matter, . hardly"}
+KEY = {True: "# + support it, = - oppose it, . hardly counts", False: "# + matter, . hardly"}
 """What the signs mean, with and without a sign of the scores."""
 _STRONG, _SOME = 0.6, 0.25
 

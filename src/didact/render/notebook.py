@@ -1,15 +1,19 @@
-"""Explanations in notebooks: shown as HTML when they are the last value of a cell.
+"""Results in notebooks: drawn as HTML when they are the last value of a cell.
 
 IPython is used where it already runs and is never imported otherwise.
 """
 
 from __future__ import annotations
 
+import html
 import sys
-from collections.abc import Sequence
-from typing import Protocol, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, cast
 
 from didact.types import Explanation
+
+Drawing = Callable[[Any], str]
+"""From a value to the HTML that shows it."""
 
 
 class _Formatter(Protocol):
@@ -32,8 +36,8 @@ class _Shell(Protocol):
     display_pub: _Publisher
 
 
-def install() -> bool:
-    """Show explanations as HTML from now on; may be called any number of times.
+def install(drawings: Mapping[type, Drawing]) -> bool:
+    """Draw values of these types as HTML from now on; may be called any number of times.
 
     Returns:
         Whether this runs under IPython, so that there was something to do.
@@ -41,7 +45,8 @@ def install() -> bool:
     shell = _shell()
     if shell is None:
         return False
-    shell.display_formatter.formatters["text/html"].for_type(Explanation, _single)
+    for kind, draw in drawings.items():
+        shell.display_formatter.formatters["text/html"].for_type(kind, draw)
     return True
 
 
@@ -62,13 +67,24 @@ def display(explanations: Sequence[Explanation]) -> bool:
     return True
 
 
+def draw_several(explanations: Sequence[Explanation]) -> str:
+    """Several explanations as HTML; those of one text stand side by side."""
+    from didact.render.html import fragment
+
+    return fragment(explanations) if explanations else "<p>no explanations</p>"
+
+
+def draw_single(explanation: Explanation) -> str:
+    """One explanation as HTML."""
+    return draw_several([explanation])
+
+
+def framed(page: str) -> str:
+    """A whole page inside a notebook's cell, in a frame of its own, so that neither styles the other."""
+    return f'<iframe srcdoc="{html.escape(page)}" style="width:100%;height:40em;border:0"></iframe>'
+
+
 def _shell() -> _Shell | None:
     """The running IPython shell, if there is one."""
     loaded = sys.modules.get("IPython")
     return None if loaded is None else cast("_Shell | None", loaded.get_ipython())
-
-
-def _single(explanation: Explanation) -> str:
-    from didact.render.html import fragment
-
-    return fragment([explanation])

@@ -1,6 +1,6 @@
 """An image with the scores of its parts laid over it, at its own resolution or smaller.
 
-The image fades to light gray, so that its own colours are not taken for scores: blue speaks for the target, orange
+The image fades to light gray, so that its own colours are not taken for scores: blue supports the target, orange
 against it, violet is importance without a sign, as in every other output.
 """
 

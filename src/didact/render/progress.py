@@ -98,8 +98,9 @@ class ProgressBar:
             return
         self._last_line = now
         share = f"{work.done / work.total:.0%} " if work.total else ""
+        named = ", ".join(each.what for each in self._works[-2:])  # such as "explaining: lime, evaluating variants"
         with contextlib.suppress(OSError, ValueError):  # nobody reads on: the work goes on without its lines
-            self._stream.write(f"{work.what}: {share}({work.done:,} of {work.total:,}), {work.pace()}\n")
+            self._stream.write(f"{named}: {share}({work.done:,} of {work.total:,}), {work.pace()}\n")
             self._stream.flush()
 
 

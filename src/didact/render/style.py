@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from didact.render.colour import DARK, LIGHT, Palette, mix, tint
 
 LEVELS = 10
@@ -22,6 +24,17 @@ def stylesheet() -> str:
             *(f".didact .{side}{level}{{--tint:var(--{side}{level})}}" for side in "pnu" for level in _levels()),
         ]
     )
+
+
+def isolated(sheet: str) -> str:
+    """A style sheet for ``.didact`` that the styles of the document around it cannot change.
+
+    Notebooks style every table, row and heading of an output, some of it ``!important``. Here each element first goes
+    back to the browser's own style and then gets ours, by selectors that count more than any of theirs. Drawings and
+    elements with a style of their own keep their attributes.
+    """
+    ours = re.sub(r"(?<=[;{\s])((?!--)[a-z-]+:[^;{}]+)(?=[;}])", r"\1!important", sheet)
+    return (_RESET + ours).replace("!important!important", "!important").replace(".didact", f".didact{_WEIGHT}")
 
 
 def level(strength: float, signed: bool) -> str:
@@ -58,11 +71,18 @@ def _variables(palette: Palette, scheme: str) -> str:
     return f"color-scheme:{scheme};" + ";".join(f"--{key}:{value}" for key, value in named.items())
 
 
+_WEIGHT = ":not(#_#_#_)"
+"""Excludes nothing, and makes a selector count as much as three ids."""
+
+_RESET = ".didact,.didact :where(:not(svg,svg *,style,[style])){all:revert!important}\n"
+
 _LIGHT_NOTEBOOKS = ",\n".join(
-    f"{theme} .didact" for theme in ('[data-jp-theme-light="true"]', ".vscode-light", 'html[theme="light"]')
+    f"{theme} .didact"
+    for theme in ('[data-jp-theme-light="true"]', ".vscode-light", '[theme="light"]', '[data-theme="light"]')
 )
 _DARK_NOTEBOOKS = ",\n".join(
-    f"{theme} .didact" for theme in ('[data-jp-theme-light="false"]', ".vscode-dark", 'html[theme="dark"]')
+    f"{theme} .didact"
+    for theme in ('[data-jp-theme-light="false"]', ".vscode-dark", '[theme="dark"]', '[data-theme="dark"]')
 )
 
 _RULES = """
@@ -72,6 +92,9 @@ div.didact{padding:0 1.1rem;border-radius:.4rem}
 .didact *{box-sizing:border-box}
 .didact h1{font-size:1.75rem;font-weight:650;letter-spacing:-.015em;line-height:1.2;margin:0 0 .35rem}
 .didact .lead{color:var(--muted);margin:0}
+.didact .answers{margin:1.5rem 0 0;padding:.9rem 1.25rem .9rem 2.25rem;background:var(--panel);
+ border-left:3px solid var(--p-line)}
+.didact .answers li{margin:.2rem 0}
 .didact main{display:block;max-width:70rem;margin:0 auto;padding:3.5rem 2rem 5rem}
 .didact nav{margin:2.25rem 0 0}
 .didact nav ol{list-style:none;margin:0;padding:0;border-top:1px solid var(--line);counter-reset:example}
@@ -103,7 +126,23 @@ div.didact{padding:0 1.1rem;border-radius:.4rem}
 .didact tr{background:none!important;border:0}
 .didact th,.didact td{vertical-align:top;text-align:left;font-weight:400;padding:0;border:0;max-width:none;
  white-space:normal}
-.didact .methods{margin:1.5rem 0 0}
+.didact .tabs{display:flex;flex-wrap:wrap;gap:0 .4rem;margin:1.5rem 0 0}
+.didact .tabs>label{order:1;position:relative;padding:.35rem .85rem;border:1px solid var(--line);border-bottom:0;
+ border-radius:.4rem .4rem 0 0;color:var(--muted);cursor:pointer}
+.didact .tabs>label .quiet{margin:0 0 0 .35rem}
+.didact .tabs>label:has(:checked){background:var(--panel);color:var(--text);font-weight:650}
+.didact .tabs>label:focus-within{outline:2px solid var(--text)}
+.didact .tabs input{position:absolute;width:1px;height:1px;margin:0;opacity:0}
+.didact .tabs>.panel{order:2;flex:0 0 100%;min-width:0;border-top:1px solid var(--line);display:none}
+.didact .tabs>label:has(:checked)+.panel{display:block}
+.didact .panel>h3{display:none;margin:1rem 0 0;font-size:1.05rem;font-weight:650}
+@supports not selector(:has(*)){.didact .tabs>label{display:none}.didact .tabs>.panel,.didact .panel>h3{display:block}}
+@media print{
+ .didact .tabs{display:block}
+ .didact .tabs>label{display:none}
+ .didact .tabs>.panel,.didact .panel>h3{display:block}
+}
+.didact .methods{margin:1.1rem 0 0}
 .didact .methods>tbody>tr>th{width:15.5rem;padding:1.1rem 2.25rem 1.1rem 0;font-size:.85rem}
 .didact .methods>tbody>tr>td{padding:1.1rem 0}
 .didact .methods>tbody>tr{border-top:1px solid var(--line)}
@@ -122,7 +161,7 @@ div.didact{padding:0 1.1rem;border-radius:.4rem}
 .didact .u:hover{outline:2px solid var(--text);outline-offset:0}
 .didact .cut{color:var(--muted);font-style:italic}
 .didact .answer{border-bottom:2px solid currentColor}
-.didact .legend{display:flex;flex-wrap:wrap;gap:.35rem 1.5rem;margin:1rem 0 0;font-size:.85rem;color:var(--muted)}
+.didact .legend{display:flex;flex-wrap:wrap;gap:.35rem 1.5rem;margin:1.1rem 0 0;font-size:.85rem;color:var(--muted)}
 .didact .legend .u{padding:.1em .55em}
 .didact details{margin:.85rem 0 0;font-size:.85rem}
 .didact summary{cursor:pointer;color:var(--muted);width:max-content;max-width:100%}
@@ -132,12 +171,23 @@ div.didact{padding:0 1.1rem;border-radius:.4rem}
 .didact .scores thead th{color:var(--muted);border-bottom:1px solid var(--line)}
 .didact .scores .number{text-align:right}
 .didact .scores .wide{width:50%;padding-right:0}
+.didact .wide-table{overflow-x:auto;margin:0}
+.didact .list{table-layout:auto;font-size:.85rem}
+.didact .list th{color:var(--muted)}
+.didact .list b{font-weight:650;white-space:nowrap}
+.didact .list th,.didact .list td{padding:.3rem 1.25rem .3rem 0;border-bottom:1px solid var(--line)}
+.didact .list td:last-child{min-width:18rem;padding-right:0}
 .didact .track{display:block;position:relative;height:.95em;margin-top:.25em;border-left:1px solid var(--line)}
 .didact .track.two{border-left:0;background:linear-gradient(var(--line),var(--line)) 50% 0/1px 100% no-repeat}
 .didact .track i{position:absolute;top:0;bottom:0;background:var(--tint);border-radius:1px}
 @media (max-width: 46rem){
  .didact main{padding:2rem 1.1rem 3rem}
+ .didact .tool{flex-wrap:wrap;gap:.1rem .6rem}
  .didact .methods>tbody>tr>th,.didact .methods>tbody>tr>td{display:block;width:auto;padding:1rem 0 0}
  .didact .methods>tbody>tr>td{padding:.5rem 0 1rem}
+ .didact .methods:not(.tiles)>tbody>tr{display:flex;flex-direction:column;padding:1rem 0}
+ .didact .methods:not(.tiles)>tbody>tr>th{display:contents}
+ .didact .methods:not(.tiles)>tbody>tr>td{order:1;padding:.25rem 0 .75rem}
+ .didact .methods:not(.tiles) th .settings,.didact .methods:not(.tiles) th .quiet{order:2;font-size:.85rem}
 }
 """

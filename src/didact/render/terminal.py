@@ -9,8 +9,9 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.rule import Rule
 from rich.style import Style
@@ -30,6 +31,9 @@ LISTED = 8
 
 LISTED_IN_ROW = 5
 """How many units are named under each row of a comparison."""
+
+NARROW = 90
+"""Columns below which a comparison shows settings below the text instead of beside it."""
 
 _WEAKEST = 0.2
 _HALF_BAR = 14
@@ -77,7 +81,8 @@ def terminal_svg(explanations: Sequence[Explanation], *, title: str = "didact", 
         file=io.StringIO(), width=width, record=True, force_terminal=True, force_jupyter=False, color_system="truecolor"
     )
     console.print(_blocks(explanations, DARK))
-    digest = hashlib.sha256(repr((title, width, explanations)).encode("utf-8", "replace")).hexdigest()
+    content = [title, str(width), *(explanation.to_json() for explanation in explanations)]
+    digest = hashlib.sha256("\n".join(content).encode("utf-8", "replace")).hexdigest()
     svg = console.export_svg(title=printable(title), unique_id=f"didact-{digest[:12]}", theme=_theme(DARK))
     svg = re.sub(r"@font-face\s*\{[^}]*\}\s*", "", svg)
     return svg.replace("Fira Code", "ui-monospace, SFMono-Regular, Menlo, Consolas")
@@ -105,38 +110,58 @@ def _blocks(explanations: Sequence[Explanation], palette: Palette) -> Renderable
 
 
 def _single(group: facts.Group, palette: Palette) -> RenderableType:
+    """The answer first: prediction, text and strongest words; how they were made comes below."""
     explanation = group.first
-    head = _facts()
-    _prediction(head, group)
-    head.add_row("target", _plain(facts.target(explanation)))
-    head.add_row("method", _method(explanation))
-    head.add_row("cost", facts.cost(explanation))
-    if facts.details(explanation):
-        head.add_row("details", _plain("  ".join(facts.details(explanation))))
     body = Group(_source(explanation, palette), Text(), _bars(explanation, palette), Text(), _legend(group, palette))
-    return _spaced(head, *_warnings(facts.warnings(explanation)), Text(), body)
+    below = _facts()
+    below.add_row("target", _plain(facts.target(explanation)))
+    below.add_row("method", _method(explanation))
+    if facts.details(explanation):
+        below.add_row("details", _plain("  ".join(facts.details(explanation))))
+    below.add_row("cost", facts.cost(explanation))
+    _model(below, group)
+    return _spaced(_prediction(group), *_warnings(facts.warnings(explanation)), Text(), body, Text(), below)
 
 
 def _comparison(group: facts.Group, palette: Palette) -> RenderableType:
-    head = _facts()
-    _prediction(head, group)
+    below = _facts()
     if group.target is not None:
-        head.add_row("target", _plain(facts.target(group.first)))
-    rows = Table.grid(padding=(0, 3, 0, 0), expand=True)
-    rows.add_column(ratio=2, min_width=16)
-    rows.add_column(ratio=5)
-    for explanation in group.explanations:
-        rows.add_row(_row_head(group, explanation), _row_body(group, explanation, palette))
-    return _spaced(head, *_warnings(group.warnings), Text(), rows, _legend(group, palette))
+        below.add_row("target", _plain(facts.target(group.first)))
+    _model(below, group)
+    parts = (Text(), _Rows(group, palette), _legend(group, palette), Text(), below)
+    return _spaced(_prediction(group), *_warnings(group.warnings), *parts)
 
 
-def _row_head(group: facts.Group, explanation: Explanation) -> RenderableType:
+@dataclass(frozen=True)
+class _Rows:
+    """One row per method: settings beside the text, or below it where the terminal is narrow."""
+
+    group: facts.Group
+    palette: Palette
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        beside = Table.grid(padding=(0, 3, 0, 0), expand=True)
+        beside.add_column(ratio=2)
+        beside.add_column(ratio=5)
+        for explanation in self.group.explanations:
+            name, settings = _row_name(self.group, explanation), _row_settings(explanation)
+            body = _row_body(self.group, explanation, self.palette)
+            if options.max_width < NARROW:
+                yield Group(*name, body, *settings, Text())
+            else:
+                beside.add_row(Group(*name, *settings, Text()), body)
+        if beside.row_count:
+            yield beside
+
+
+def _row_name(group: facts.Group, explanation: Explanation) -> list[Text]:
     lines = [Text(printable(explanation.method), "bold", overflow="fold")]
-    if group.target is None:
-        lines.append(Text(printable(facts.target(explanation))))
+    return [*lines, Text(printable(facts.target(explanation)))] if group.target is None else lines
+
+
+def _row_settings(explanation: Explanation) -> list[Text]:
     lists = (facts.settings(explanation), [facts.cost(explanation)], facts.details(explanation))
-    lines += [Text(printable("  ".join(fact)), "dim", overflow="fold") for fact in lists if fact]
-    return Group(*lines, Text())
+    return [Text(printable("  ".join(fact)), "dim", overflow="fold") for fact in lists if fact]
 
 
 def _row_body(group: facts.Group, explanation: Explanation, palette: Palette) -> RenderableType:
@@ -158,15 +183,23 @@ def _facts() -> Table:
     return table
 
 
-def _prediction(head: Table, group: facts.Group) -> None:
+def _prediction(group: facts.Group) -> Table:
+    head = _facts()
     line = Text(printable(answers.predicted(group.first)), "bold").append(
         f"  {facts.certainty(group.first)}", "not bold"
     )
     head.add_row("prediction", line)
+    others = facts.other_classes(group.first.prediction)
+    if others:
+        head.add_row("others", _plain(others))
     if group.example.label is not None:
         head.add_row("gold label", _plain(answers.gold(group.example)))
+    return head
+
+
+def _model(below: Table, group: facts.Group) -> None:
     if group.first.model:
-        head.add_row("model", _plain("  ".join(facts.origin(group.first))))
+        below.add_row("model", _plain("  ".join(facts.origin(group.first))))
 
 
 def _method(explanation: Explanation) -> Text:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,11 @@ from didact.registry import unknown
 from didact.students.base import Hint
 from didact.types import Example, Explanation, Floats, Region, Span, overlap_matrix
 
-Kind = Literal["top", "dense", "softmax"]
-KINDS: tuple[Kind, ...] = ("top", "dense", "softmax")
+Distribution = Literal["softmax", "sparsemax"]
+"""From all scores to weights that add up to one: of all units, or of few."""
+
+Kind = Literal["top", "dense", "softmax", "sparsemax"]
+KINDS: tuple[Kind, ...] = ("top", "dense", "softmax", "sparsemax")
 
 Link = tuple[Span, Span]
 
@@ -40,14 +43,17 @@ class HintFormat:
     "softmax" is a distribution, too: exp(score / temperature), divided by its sum. No unit is left out, and a negative
     score is only a small one. All explanations of SMaT have this form, the static ones too.
 
+    "sparsemax" is the distribution that is nearest to score / temperature: units far below the best ones have weight 0,
+    and the lower the temperature, the fewer are marked.
+
     The weights of a hint add up to one, or are all zero where the explanation is empty: all scores zero, for "dense"
     none positive.
 
     Args:
-        kind: "top", "dense" or "softmax".
+        kind: "top", "dense", "softmax" or "sparsemax".
         share: of the units, for "top".
         bits: per unit, for "dense"; None does not round.
-        temperature: for "softmax"; the lower, the more the largest scores stand out. 1 when not given.
+        temperature: for "softmax" and "sparsemax"; the lower, the more the largest scores stand out. 1 when not given.
         absolute: take scores without their sign: evidence against the prediction is included.
 
     Example:
@@ -69,15 +75,19 @@ class HintFormat:
             raise ParameterError(f"bits of a hint must be from 1 to 32, or None not to round; got {self.bits!r}")
         if self.bits is not None and self.kind == "top":
             raise ParameterError("bits round a dense hint; a top set is one bit per unit already: give kind='dense'")
-        if self.bits is not None and self.kind == "softmax":
-            raise ParameterError("bits round a dense hint, not the softmax of scores: give kind='dense', or no bits")
+        if self.bits is not None and self.kind in get_args(Distribution):
+            raise ParameterError(
+                f"bits round a dense hint, not the {self.kind} of scores: give kind='dense', or no bits"
+            )
         self._check_temperature()
 
     def _check_temperature(self) -> None:
         if self.temperature is None:
             return
-        if self.kind != "softmax":
-            raise ParameterError(f"temperature is of hints of kind 'softmax', and the kind is {self.kind!r}")
+        if self.kind not in get_args(Distribution):
+            raise ParameterError(
+                f"temperature is of hints of kind 'softmax' or 'sparsemax', and the kind is {self.kind!r}"
+            )
         if not 0 < self.temperature < math.inf:
             raise ParameterError(f"temperature of a hint must be above 0, got {self.temperature!r}")
 
@@ -91,10 +101,10 @@ class HintFormat:
             weights = weights if self.bits is None else rounded(weights, self.bits)
         elif explanation.method == "human":
             weights = normalised(scores > 0)
-        elif self.kind == "softmax":
-            weights = softmax(scores, 1.0 if self.temperature is None else self.temperature)
-        else:
+        elif self.kind == "top":
             weights = normalised(highest(scores, part(len(scores), self.share), explanation.example))
+        else:
+            weights = distribution(scores, self.kind, 1.0 if self.temperature is None else self.temperature)
         return Hint(explanation.units.regions, weights)
 
     def hints(self, explanations: Sequence[Explanation]) -> list[Hint]:
@@ -163,6 +173,20 @@ def normalised(weights: Floats | NDArray[np.bool_]) -> Floats:
 def softmax(scores: Floats, temperature: float = 1.0) -> Floats:
     """exp(score / temperature), divided by the sum."""
     return normalised(np.exp((scores - scores.max()) / temperature))
+
+
+def sparsemax(scores: Floats, temperature: float = 1.0) -> Floats:
+    """max(score / temperature - tau, 0), with tau such that they add up to one."""
+    scaled = (scores - scores.max()) / temperature
+    falling = np.sort(scaled)[::-1]
+    sums, counts = falling.cumsum(), np.arange(1, len(falling) + 1)
+    kept = np.flatnonzero(1 + counts * falling > sums)[-1]
+    return np.asarray(np.maximum(scaled - (sums[kept] - 1) / counts[kept], 0.0))
+
+
+def distribution(scores: Floats, kind: Distribution, temperature: float = 1.0) -> Floats:
+    """Weights of the units by the name of the distribution."""
+    return (softmax if kind == "softmax" else sparsemax)(scores, temperature)
 
 
 def rounded(weights: Floats, bits: int) -> Floats:

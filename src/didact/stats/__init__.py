@@ -12,4 +12,8 @@ Everything takes one value per example, NaN where a metric is not defined, and d
     crossed.crossed_gain(a, b)     how sure is a gain when both students and test items are samples?
     power.examples_needed(a - b)   how many examples would show such a difference?
     power.fewest_texts(tests)      how many are needed for any verdict at all?
+    power.raters_needed(0.6, 60)   how many people, to find that they prefer one of two things?
+    plackett_luce.intervals(...)   which things do people rank first? Worths from rankings with ties
+    clustered.estimated(...)       how sure is an estimate when answers share raters and items?
+    agreement.between(...)         do raters rank alike?
 """

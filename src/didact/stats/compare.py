@@ -86,7 +86,7 @@ class Comparison:
 
     @property
     def leaders(self) -> frozenset[str]:
-        """The best and those not distinguishable from it: not significantly worse, and with values of their own."""
+        """The best and those not significantly worse, where they have values of their own."""
         best = self.best
         if best is None:
             return frozenset()

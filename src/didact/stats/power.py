@@ -9,6 +9,10 @@ difference that is half as large needs four times the examples.
 
     >>> fewest_texts(1), fewest_texts(100)  # alone, and among 100 tests of which none may be wrong
     (6, 12)
+    >>> comparisons_needed(0.6)  # to find that people prefer one of two things in 60 of 100 comparisons
+    191
+    >>> raters_needed(0.6, items=60)  # who each make 60 of them
+    13
 """
 
 from __future__ import annotations
@@ -49,16 +53,85 @@ def examples_needed(differences: ArrayLike, *, power: float = 0.8, alpha: float 
         The number, never fewer than ``fewest_texts(1, alpha)`` (6 for 0.05); None where the pilot gives no estimate:
         fewer than two differences, a mean of zero, or an infinite value.
     """
+    _check(power, alpha)
+    sample = np.asarray(differences, dtype=np.float64).ravel()
+    sample = sample[~np.isnan(sample)]
+    if len(sample) < 2 or not np.isfinite(sample).all() or sample.mean() == 0:
+        return None
+    return _needed(abs(float(sample.mean())) / max(float(sample.std(ddof=1)), 1e-300), power, alpha)
+
+
+def comparisons_needed(share: float, *, power: float = 0.8, alpha: float = 0.05) -> int:
+    """Independent comparisons of two things at which a preference is found with probability ``power``.
+
+    Args:
+        share: of the comparisons in which the preferred one wins, above a half; a tie counts as half a win.
+        power: probability with which the preference should be found.
+        alpha: level of the two-sided test; divide it by the number of pairs where several are compared.
+    """
+    _check(power, alpha)
+    if not 0.5 < share < 1:
+        raise ParameterError(f"share must lie between 0.5 (no preference) and 1, got {share!r}")
+    lead = 2 * share - 1  # mean of +1 and -1, whose variance is 1 - lead^2
+    needed = _needed(lead / math.sqrt(1 - lead**2), power, alpha)
+    if needed is None:
+        raise ParameterError(f"a share of {share!r} is too close to 0.5 to be found by any number of comparisons")
+    return needed
+
+
+def raters_needed(share: float, items: int, *, likeness: float = 0.05, power: float = 0.8, alpha: float = 0.05) -> int:
+    """Raters at which a preference is found, when each compares the two things on ``items`` items.
+
+    Answers of one rater are alike, so that n of them count as n / (1 + (n - 1) ``likeness``) independent ones.
+
+    Args:
+        share: as for ``comparisons_needed``.
+        items: of a rater.
+        likeness: correlation of the answers of a rater (intraclass).
+        power: probability with which the preference should be found.
+        alpha: level of the two-sided test.
+
+    Returns:
+        At least three, below which there is no interval.
+    """
+    if items < 1 or not 0 <= likeness <= 1:
+        raise ParameterError(f"items must be at least 1 and likeness between 0 and 1, got {items!r} and {likeness!r}")
+    effect = 1 + (items - 1) * likeness
+    return max(3, math.ceil(comparisons_needed(share, power=power, alpha=alpha) * effect / items))
+
+
+def raters_per_arm(gain: float, items: int, *, likeness: float = 0.05, power: float = 0.8, alpha: float = 0.05) -> int:
+    """Raters in each of two arms at which a difference of their gains in accuracy is found.
+
+    A gain is a right answer after less a right answer before, whose variance is at most that of two tosses of a coin.
+
+    Args:
+        gain: the difference, as a share.
+        items: that each rater answers before and after.
+        likeness: correlation of a rater's gains on different items (intraclass).
+        power: probability with which the difference should be found.
+        alpha: level of the two-sided test.
+    """
+    _check(power, alpha)
+    if not 0 < gain < 1 or items < 1 or not 0 <= likeness <= 1:
+        raise ParameterError(
+            f"gain must lie between 0 and 1, items be at least 1 and likeness from 0 to 1; got {gain!r}, {items!r} and "
+            f"{likeness!r}"
+        )
+    needed = 2 * (_needed(gain / math.sqrt(0.5), power, alpha) or math.inf)  # two arms: twice the variance
+    return max(3, math.ceil(needed * (1 + (items - 1) * likeness) / items))
+
+
+def _check(power: float, alpha: float) -> None:
     for name, value in (("power", power), ("alpha", alpha)):
         if not 0 < value < 1:
             raise ParameterError(f"{name} must lie between 0 and 1, got {value!r}")
     if power <= alpha:
         raise ParameterError(f"power must be larger than alpha, got {power!r} and {alpha!r}: chance alone reaches it")
-    sample = np.asarray(differences, dtype=np.float64).ravel()
-    sample = sample[~np.isnan(sample)]
-    if len(sample) < 2 or not np.isfinite(sample).all() or sample.mean() == 0:
-        return None
-    size = abs(float(sample.mean())) / max(float(sample.std(ddof=1)), 1e-300)  # in standard deviations
+
+
+def _needed(size: float, power: float, alpha: float) -> int | None:
+    """Pairs that a paired test needs for a mean difference of ``size`` standard deviations."""
     rough = ((ndtri(1 - alpha / 2) + ndtri(power)) / size) ** 2
     if not math.isfinite(rough):
         return None

@@ -14,7 +14,8 @@
 
 ``units`` and ``predicted`` follow from the rest and are there for people. A label that was a number is stored as it is
 written, with ``label_is_number``; one that was a span, or several, in ``label_spans``. ``extract`` is a predicted span
-or text, ``target_answer`` an explained one, both as JSON. Columns that older files lack count as empty.
+or text, ``target_answer`` an explained one, both as JSON; ``target_contrast`` is the output that a contrastive target
+subtracts. Columns that older files lack count as empty.
 """
 
 from __future__ import annotations
@@ -104,6 +105,8 @@ OPTIONAL: dict[str, tuple[pa.DataType, Callable[[Explanation], object]]] = {
     "label_is_number": (pa.bool_(), lambda e: _is_number(e.example.label)),
     "label_spans": (pa.list_(INTS), lambda e: _label_spans(e.example.label)),
     "target_answer": (NAME, lambda e: _extract(e.target.answer)),
+    "target_contrast": (pa.int64(), lambda e: e.target.contrast),
+    "target_contrast_label": (NAME, lambda e: e.target.contrast_label or None),
     "extract": (TEXT, lambda e: _extract(e.prediction.extract)),
     "rationale_start": (INTS, lambda e: _rationale(e.example, "start")),
     "rationale_end": (INTS, lambda e: _rationale(e.example, "end")),
@@ -248,7 +251,8 @@ def _example(row: Row, spans: _Spans) -> Example:
 def _target(row: Row) -> Target:
     answer = _read_extract(row["target_answer"])
     plain = {"index": row["target_index"], "label": row["target"], "scale": row["scale"]}
-    return dataclasses.replace(Target.from_dict(plain), answer=answer)
+    contrast = {"contrast": row["target_contrast"], "contrast_label": row["target_contrast_label"] or ""}
+    return dataclasses.replace(Target.from_dict(plain | contrast), answer=answer)
 
 
 def _label(label: Answer | None) -> str | None:

@@ -45,7 +45,7 @@ def train_students(
     check_runs(runs, len(data.pool))
     outcomes: dict[int, StudentOutcome] = {}
     waiting = _groups(runs, together)
-    steps = sum(schedule.steps(len(run.places)) for run in runs)
+    steps = sum(schedule.stretch(len(run.places)) * schedule.steps(len(run.places)) for run in runs)
     with working(f"training {len(runs)} students", steps), products(schedule.precision):
         while waiting:
             group = waiting.pop(0)
@@ -66,7 +66,8 @@ def _train_group(
     make: CohortFactory, data: CohortData, runs: Sequence[StudentRun], setup: TaskSetup, schedule: Schedule
 ) -> list[StudentOutcome]:
     """Outcomes of runs with equally many training examples, trained as one cohort."""
-    seeds = [run.seed for run in runs]
+    seeds, stretch = [run.seed for run in runs], schedule.stretch(len(runs[0].places))
+    schedule, setup = replace(schedule, epochs=stretch * schedule.epochs), replace(setup, curve=stretch * setup.curve)
     cohort = make(seeds)
     if not any(run.uses_hints for run in runs):
         setup = replace(setup, channel=None)

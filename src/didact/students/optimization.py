@@ -35,6 +35,7 @@ class Schedule:
         schedule: of the learning rate after its peak.
         precision: of the products.
         dropout: whether modules are in training mode; the random numbers they draw then depend on the whole cohort.
+        least_steps: where few training examples give fewer steps than this, epochs are multiplied until they do not.
     """
 
     learning_rate: float
@@ -47,10 +48,15 @@ class Schedule:
     schedule: ScheduleShape = "linear"
     precision: Precision = "float32"
     dropout: bool = False
+    least_steps: int = 0
 
     def steps(self, examples: int) -> int:
         """Number of steps for so many training examples."""
         return -(-examples // self.batch_size) * self.epochs
+
+    def stretch(self, examples: int) -> int:
+        """How many times the epochs are needed so that so many training examples give the least number of steps."""
+        return max(1, -(-self.least_steps // self.steps(examples)))
 
     def rate(self, step: int, steps: int) -> float:
         """The learning rate of a step, counted from 0."""

@@ -217,6 +217,21 @@ def target_by_name_and_index(explainer: Explainer, model: Model) -> None:
         np.testing.assert_allclose(by_index.array, by_name.array, rtol=1e-5, atol=1e-6)
 
 
+def contrastive_target(explainer: Explainer, model: Model) -> None:
+    """Why this label rather than that: the difference of both is explained, and one label twice is refused."""
+    last, first = model.labels[-1], model.labels[0]
+    (explanation,) = explainer.explain(model, sample(model)[:1], [(last, first)])
+    assert explanation.target.name == f"{last} rather than {first}"
+    values = [
+        explanation.prediction.value(dataclasses.replace(explanation.target.first, index=index))
+        for index in (len(model.labels) - 1, 0)
+    ]
+    assert abs(explanation.prediction.value(explanation.target) - (values[0] - values[1])) < 1e-9
+    assert np.isfinite(explanation.array).all()
+    with pytest.raises(DidactError, match="two different labels"):
+        explainer.explain(model, sample(model)[:1], [(last, last)])
+
+
 def declared_needs_suffice(explainer: Explainer, model: Model) -> None:
     """It works on a model that offers nothing beyond what the card needs."""
     first = sample(model)[:1]
@@ -306,6 +321,7 @@ CHECKS: dict[str, Check] = {
         model_untouched_after_failure,
         prediction_is_plain,
         target_by_name_and_index,
+        contrastive_target,
         declared_needs_suffice,
         metered_equals_declared,
         json_round_trip,

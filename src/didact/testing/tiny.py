@@ -33,6 +33,7 @@ TEXTS = (
 
 _Sizes = dict[str, object]
 _COMMON: _Sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+_STACK: _Sizes = {"attention_heads": 4, "ffn_dim": 48}
 _SIZES: dict[str, _Sizes] = {
     "bert": _COMMON,
     "roberta": _COMMON | {"max_position_embeddings": 130, "type_vocab_size": 1},
@@ -47,8 +48,13 @@ _SIZES: dict[str, _Sizes] = {
     "deberta-v2": _COMMON | {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 8},
     "longformer": _COMMON | {"attention_window": [8, 8], "max_position_embeddings": 130},
 }
-_SENTENCE_PIECE = ("xlm-roberta", "albert", "deberta-v2")
-_BYTE_LEVEL = ("roberta", "longformer", "modernbert", "llama", "mistral", "gpt2")
+_ENCODER_DECODERS: dict[str, _Sizes] = {
+    "bart": {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "max_position_embeddings": 128}
+    | {f"{side}_{size}": number for side in ("encoder", "decoder") for size, number in _STACK.items()},
+    "t5": {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4},
+}
+_SENTENCE_PIECE = ("xlm-roberta", "albert", "deberta-v2", "t5")
+_BYTE_LEVEL = ("roberta", "longformer", "modernbert", "llama", "mistral", "gpt2", "bart")
 _DECODERS = ("llama", "mistral", "gpt2")
 
 _CHAT = (
@@ -57,6 +63,8 @@ _CHAT = (
 )
 
 ARCHITECTURES: tuple[str, ...] = tuple(_SIZES)
+"""With one stack of layers."""
+ENCODER_DECODERS: tuple[str, ...] = tuple(_ENCODER_DECODERS)
 
 
 def tiny_model(
@@ -71,10 +79,10 @@ def tiny_model(
     ``auto_class`` is the Transformers class of another kind of network, such as "AutoModelForQuestionAnswering".
     """
     tokenizer = tiny_tokenizer(architecture)
-    named = dict(enumerate(labels))
+    named, one_stack = dict(enumerate(labels)), architecture in _SIZES
     config = AutoConfig.for_model(
         architecture,
-        **{"max_position_embeddings": 128} | _SIZES[architecture],
+        **({"max_position_embeddings": 128} | _SIZES[architecture] if one_stack else _ENCODER_DECODERS[architecture]),
         vocab_size=len(tokenizer),
         id2label=named,
         label2id={label: number for number, label in named.items()},
@@ -83,12 +91,17 @@ def tiny_model(
         eos_token_id=tokenizer.eos_token_id,
         cls_token_id=tokenizer.cls_token_id,
         sep_token_id=tokenizer.sep_token_id,
-        initializer_range=0.3,
+        **({"initializer_range": 0.3} if one_stack else _decoder_starts(tokenizer)),
     )
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = getattr(transformers, auto_class).from_config(config)
     return model.eval(), tokenizer
+
+
+def _decoder_starts(tokenizer: PreTrainedTokenizerBase) -> _Sizes:
+    ends = {"decoder_start_token_id": tokenizer.pad_token_id, "forced_eos_token_id": tokenizer.eos_token_id}
+    return {"init_std": 0.3, **ends}
 
 
 def tiny_image_model(

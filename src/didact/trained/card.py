@@ -6,9 +6,11 @@ import json
 from collections.abc import Mapping
 from typing import cast
 
+from didact.render.markup import markdown_table
 from didact.render.markup import markdown_text as text
-from didact.trained.disagreement import SCOPE
-from didact.trained.held_out import HeldOutResult, held_out_result
+from didact.trained.disagreement import CHECKED_SCOPE, SCOPE
+from didact.trained.held_out import HeldOutResult, held_out_result, panel_of
+from didact.trained.held_out_panel import KEPT
 from didact.trained.metadata import SavedConfig, SavedOrigin
 from didact.types import JsonValue
 
@@ -29,8 +31,9 @@ def readme(config: SavedConfig, place: str) -> str:
         _table("What it is", ("", ""), _facts(config)),
         f"## What it learned\n\n{config['learned']}" if config.get("learned") else "",
         _verdict(about),
+        _panel(about),
         _table("Scores on held-out texts", ("measure", "value"), about["scores"]),
-        f"## Expected disagreement\n\n{SCOPE}" if about["disagreement"] is not None else "",
+        f"## Expected disagreement\n\n{_scope(about)}" if about["disagreement"] is not None else "",
         _table("What it costs", ("", ""), about["cost"]),
         *(_table(f"The {text(name)} runtime against torch", ("", ""), facts) for name, facts in _runtimes(config)),
         f"## Use it\n\n```python\nfrom didact.trained.explainer import LearnedExplainer\n"
@@ -84,6 +87,20 @@ def _verdict(about: SavedOrigin) -> str:
     """The section on what was measured on held-out texts."""
     result = _result(about)
     return "" if result is None else f"## {_words(about)[1]}\n\n{result.caution or result.sentence}"
+
+
+def _panel(about: SavedOrigin) -> str:
+    """The table of metrics beside the reference and random scores."""
+    panel = panel_of(cast("Mapping[str, object]", about))
+    if panel is None:
+        return ""
+    heads, rows = panel.table(_reference(about))
+    table = markdown_table([*map(text, heads)], [[*map(text, row)] for row in rows], "lr")
+    return f"## Beside its reference and random scores\n\n{table}\n\n{KEPT}"
+
+
+def _scope(about: SavedOrigin) -> str:
+    return SCOPE if about.get("checked") is None else f"{SCOPE} {CHECKED_SCOPE}"
 
 
 def _facts(config: SavedConfig) -> dict[str, str]:

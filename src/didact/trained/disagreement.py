@@ -1,10 +1,12 @@
 """How far a learned explainer is likely to be from its reference on a text, estimated without running the reference.
 
-What the explainer sees of a text (length, unknown and rare words, how its scores lie, how sure the model is) is turned
-into the expected disagreement with the reference: 1 - rank correlation. A ridge regression learns it on
-texts that the explainer was not trained on; the line that calibrates it is drawn through predictions for texts that
-were left out one by one; and whether it holds is checked on texts that had no part in either. All of these are texts
-of one kind, and the estimate holds for such texts alone: see ``SCOPE``.
+What the explainer sees of a text (length, unknown and rare words, words that training texts do not have, how its scores
+lie, how sure the model is) is turned into the expected disagreement with the reference: 1 - rank correlation. A ridge
+regression learns it on texts that the explainer was not trained on; the line that calibrates it is drawn through
+predictions for texts that were left out one by one; and whether it holds is checked on texts that had no part in
+either. All of these are texts of one kind, and the estimate is calibrated for such texts: see ``SCOPE``. A second
+estimate of the same form also knows how well the scores predict a few evaluations of the model (``checking``), which it
+is told for each text, of whatever kind: see ``CHECKED_SCOPE``.
 """
 
 from __future__ import annotations
@@ -18,9 +20,12 @@ import numpy as np
 
 from didact.errors import FormatError, InputError, ParameterError
 from didact.stats.correlation import spearman
+from didact.trained.checking import CHECKS
+from didact.trained.novelty import FEATURES as NOVELTY
+from didact.trained.novelty import SeenWords
 from didact.trained.shapes._vocabulary import UNKNOWN
 from didact.trained.shapes.base import Item
-from didact.types import Floats, Prediction
+from didact.types import Floats, Prediction, Units
 
 FEATURES = ("length", "unknown", "rarity", "spread", "separation", "ties", "margin")
 SCOPE = (
@@ -29,6 +34,15 @@ SCOPE = (
     "more of them lie above the threshold."
 )
 """What the estimate cannot do, for all places where it is offered."""
+CHECKED_SCOPE = (
+    f"The checked estimate rests on {CHECKS} evaluations of the model on the text itself, so that it also notices "
+    "texts of another kind; its threshold is still that of texts like those of the training."
+)
+"""The same for the estimate with checks."""
+ALL = (*FEATURES, *NOVELTY)
+"""Features of an estimate without checks; those that were saved earlier have the first ones."""
+CHECKED = (*ALL, "misfit")
+"""Features of an estimate with checks."""
 SHARE = 0.1
 """Share of the checked texts that lie above the threshold."""
 FEWEST = 8
@@ -37,6 +51,29 @@ FEWEST = 8
 _PENALTIES = (0.1, 1.0, 10.0, 100.0, 1000.0)
 _LARGEST = 2.0  # 1 - correlation
 _BINS = 4
+
+
+@dataclass(frozen=True)
+class FeatureSet:
+    """Which features of texts an estimate looks at.
+
+    Attributes:
+        names: in their order: ``FEATURES``, ``ALL`` or ``CHECKED``.
+        seen: words of the training texts.
+    """
+
+    names: tuple[str, ...] = FEATURES
+    seen: SeenWords = field(default_factory=lambda: SeenWords(""))
+
+    def row(
+        self, item: Item, scores: Floats, prediction: Prediction, units: Units, misfit: float | None = None
+    ) -> Floats:
+        """The features of one text: (features,); ``misfit`` is what checks measured, where it is among them."""
+        known = dict(zip(FEATURES, features(item, scores, prediction).tolist(), strict=True))
+        known |= dict(zip(NOVELTY, self.seen.features(units), strict=True))
+        if misfit is not None:
+            known["misfit"] = misfit
+        return np.array([known[name] for name in self.names])
 
 
 @dataclass(frozen=True)
@@ -52,6 +89,7 @@ class DisagreementEstimate:
         share: of the checked texts that lie above it.
         report: how well it held on the checked texts: their number, the mean disagreement predicted and observed, both
             by bins of predicted disagreement, and the rank correlation of the two.
+        measured: which features these are.
     """
 
     centre: tuple[float, ...]
@@ -61,6 +99,7 @@ class DisagreementEstimate:
     threshold: float
     share: float = SHARE
     report: Mapping[str, float] = field(default_factory=dict)
+    measured: FeatureSet = field(default_factory=lambda: FeatureSet())
 
     def __call__(self, rows: Floats) -> Floats:
         """Expected disagreement per text, from its features: (texts, features) -> (texts,)."""
@@ -70,17 +109,20 @@ class DisagreementEstimate:
 
     def to_dict(self) -> dict[str, object]:
         """Plain JSON values."""
-        return {"features": list(FEATURES), **dataclasses.asdict(self)}
+        values = {name: value for name, value in vars(self).items() if name != "measured"}
+        return {"features": list(self.measured.names), **values, "seen": self.measured.seen.levels}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, object]) -> DisagreementEstimate:
         """Inverse of ``to_dict``."""
         values = dict(data)
-        if tuple(cast("list[str]", values.pop("features", ()))) != FEATURES:
+        names = tuple(cast("list[str]", values.pop("features", ())))
+        if names not in (FEATURES, ALL, CHECKED):
             raise FormatError(
-                f"this estimate was fitted on other features than {', '.join(FEATURES)}; train the explainer again"
+                f"this estimate was fitted on other features than {', '.join(CHECKED)}; train the explainer again"
             )
         try:
+            values["measured"] = FeatureSet(names, SeenWords(cast("str", values.pop("seen", ""))))
             for name in ("centre", "scale", "weights"):
                 values[name] = tuple(float(value) for value in cast("list[float]", values[name]))
             return cls(**values)  # type: ignore[arg-type] # plain JSON values
@@ -117,7 +159,13 @@ def features(item: Item, scores: Floats, prediction: Prediction) -> Floats:
 
 
 def fit_disagreement(
-    rows: Floats, errors: Floats, check_rows: Floats, check_errors: Floats, *, share: float = SHARE
+    rows: Floats,
+    errors: Floats,
+    check_rows: Floats,
+    check_errors: Floats,
+    *,
+    share: float = SHARE,
+    measured: FeatureSet | None = None,
 ) -> DisagreementEstimate:
     """Learn the estimate on some texts and check it on others.
 
@@ -127,6 +175,7 @@ def fit_disagreement(
         check_rows: features of further texts, on which the threshold is set and the report is made.
         check_errors: their disagreement.
         share: of the checked texts that are to lie above the threshold.
+        measured: which features these are; ``FEATURES`` when not given.
     """
     if not 0 < share < 1:
         raise ParameterError(f"share of texts above the threshold must lie between 0 and 1, got {share!r}")
@@ -148,6 +197,7 @@ def fit_disagreement(
         float(errors.mean()),
         threshold=0.0,
         share=share,
+        measured=measured or FeatureSet(),
     )
     predicted = estimate(check_rows)
     threshold = float(np.quantile(predicted, 1 - share))
@@ -156,7 +206,7 @@ def fit_disagreement(
 
 def _known(rows: Floats, errors: Floats) -> tuple[Floats, Floats]:
     errors = np.asarray(errors, dtype=np.float64)
-    rows = np.asarray(rows, dtype=np.float64).reshape(len(errors), len(FEATURES))
+    rows = np.asarray(rows, dtype=np.float64).reshape(len(errors), -1)
     known = np.isfinite(errors)
     return rows[known], errors[known]
 

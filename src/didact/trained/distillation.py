@@ -20,18 +20,28 @@ from didact.protocols import Explainer
 from didact.scale.collect import CHUNK
 from didact.store.parts import Parts
 from didact.trained import disagreement
+from didact.trained.checking import misfits
 from didact.trained.explainer import LearnedExplainer
-from didact.trained.fidelity import agreement_with_reference, top_weight
+from didact.trained.fidelity import agreement_with_reference, by_metrics, top_weight
+from didact.trained.fit import Monitor
 from didact.trained.fit_types import Fitted
 from didact.trained.held_out import held_out_agreement
+from didact.trained.held_out_panel import held_out_panel, panel_value, suited
 from didact.trained.labels import LabelConfig, Labels, ReferenceLabels, from_explanations, from_references
 from didact.trained.learning import Trainee, TrainingRecipe, start, training_cost
 from didact.trained.metadata import ExplainerMetadata
+from didact.trained.novelty import SeenWords
 from didact.trained.presets.base import Reference, TrainingInput
+from didact.trained.samples import TrainingSamples
 from didact.trained.shapes.base import SHAPES, Shape
 from didact.trained.signals.base import SIGNALS, Signal, SignalTask
 from didact.trained.split import TextSplit
 from didact.types import Explanation, Floats, Level, Scale
+
+Choice = Literal["panel", "loss", "top_weight"]
+
+VALIDATED = 48
+"""Validation texts that the metrics of a panel are computed on after each epoch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,14 +50,15 @@ class Distillation(TrainingRecipe):
 
     Args:
         default: makes the reference when none is given.
-        choose: the epoch that is kept has the lowest validation "loss", or the highest ``top_weight``.
+        choose: the epoch that is kept is the best by the metrics of the "panel", where some are given, has the lowest
+            validation "loss", or the highest ``top_weight``.
         apart: whether several references are distinguished; otherwise their average is learned.
         fresh: draw new labels in every epoch.
         chunk: texts of a stored part.
     """
 
     default: Callable[[], Explainer]
-    choose: Literal["loss", "top_weight"] = "loss"
+    choose: Choice = "loss"
     apart: bool = False
     fresh: bool = False
     chunk: int = CHUNK
@@ -102,19 +113,32 @@ class _Run:
         samples = self.signal.prepare(
             SignalTask(self.model, self.split.train, self.split.validation, self.labels), self.shape
         )
-        compared = chain(*self.validation) if self.labels.apart else self.labels.compared(self.validation)
-        monitor = None
-        if self.recipe.choose == "top_weight":
-            monitor = top_weight(self.signal, samples.validation, _scored(compared))
         about = {
             "reference": self.labels.name,
             "reference_parameters": self.labels.parameters,
             "level": self.level,
             "scale": self.scale,
         }
+        monitor, marks = self._monitor(samples)
+        samples = dataclasses.replace(samples, marks={**samples.marks, **marks})
         trainee = Trainee(self.model, self.shape, self.signal, samples, about)
         explainer, fitted = trainee.trained(self.recipe, self.given, monitor)
         return LearnedExplainer(explainer.shape, self.signal, self._measured(explainer, fitted))
+
+    def _monitor(self, samples: TrainingSamples) -> tuple[Monitor | None, dict[str, str]]:
+        """What epochs are compared by besides the loss, and what a checkpoint has to know of it."""
+        if self.recipe.choose == "top_weight":
+            compared = chain(*self.validation) if self.labels.apart else self.labels.compared(self.validation)
+            return top_weight(self.signal, samples.validation, _scored(compared)), {}
+        reference = _scored(self.labels.compared(self.validation))[:VALIDATED]
+        judges = suited(self.given.panel, reference)
+        if self.recipe.choose == "loss" or not judges or not reference:
+            return None, {}
+        value, first = panel_value(judges, self.model, reference), samples.validation[: len(reference)]
+        if value is None:
+            return None, {}
+        names = ", ".join(judge.name for judge in judges)
+        return by_metrics(self.signal, first, reference, value), {"metrics": names}
 
     @cached_property
     def train(self) -> Labels:
@@ -161,17 +185,21 @@ class _Run:
         learned = self._explained(explainer, compared)
         seconds = time.perf_counter() - began
         agreement = held_out_agreement(learned, compared, self.signal).to_dict()
-        about = dataclasses.replace(explainer.about, cost=cost, agreement=agreement)
+        panel = held_out_panel(self.given.panel, self.model, learned, compared)
+        shown = panel.to_dict() if panel.rows else None
+        about = dataclasses.replace(explainer.about, cost=cost, agreement=agreement, panel=shown)
         if not compared:
             return about
         fidelity = agreement_with_reference(learned, compared, self.signal)
         scores = {name: float(np.nanmean(values)) for name, values in fidelity.items() if not np.isnan(values).all()}
         about = dataclasses.replace(about, scores=scores, cost=cost | _speed(seconds, self.held_out))
-        estimate = self._estimate(explainer, self.labels.compared(self.validation), compared)
-        if estimate is None:
+        estimates = self._estimates(explainer, self.labels.compared(self.validation), compared)
+        if estimates is None:
             return about
-        scores["disagreement and error, spearman"] = estimate.report["rank correlation"]
-        return dataclasses.replace(about, scores=scores, disagreement=estimate.to_dict())
+        plain, checked = estimates
+        scores["disagreement and error, spearman"] = plain.report["rank correlation"]
+        scores["checked disagreement and error, spearman"] = checked.report["rank correlation"]
+        return dataclasses.replace(about, scores=scores, disagreement=plain.to_dict(), checked=checked.to_dict())
 
     def _explained(self, explainer: LearnedExplainer, compared: Sequence[Explanation]) -> list[Explanation]:
         return explainer.explain(
@@ -181,24 +209,37 @@ class _Run:
             predictions=[explanation.prediction for explanation in compared],
         )
 
-    def _estimate(
+    def _estimates(
         self, explainer: LearnedExplainer, validation: Sequence[Explanation], held_out: Sequence[Explanation]
-    ) -> disagreement.DisagreementEstimate | None:
-        """Fitted on the validation texts and checked on the held-out ones; None where there are too few."""
-        known = [self._disagreement(explainer, compared) for compared in (validation, held_out)]
+    ) -> tuple[disagreement.DisagreementEstimate, disagreement.DisagreementEstimate] | None:
+        """Without and with checks, fitted on the validation texts and tried on the held-out ones; None with too few."""
+        seen = SeenWords.of(explanation.units for explanation in self.train[0])
+        known = [self._disagreement(explainer, compared, seen) for compared in (validation, held_out)]
         if any(np.isfinite(errors).sum() < disagreement.FEWEST for _, errors in known):
             return None
         (rows, errors), (check_rows, check_errors) = known
-        return disagreement.fit_disagreement(rows, errors, check_rows, check_errors)
+        plain, checked = (
+            disagreement.fit_disagreement(
+                rows[:, : len(names)],
+                errors,
+                check_rows[:, : len(names)],
+                check_errors,
+                measured=disagreement.FeatureSet(names, seen),
+            )
+            for names in (disagreement.ALL, disagreement.CHECKED)
+        )
+        return plain, checked
 
-    def _disagreement(self, explainer: LearnedExplainer, compared: Sequence[Explanation]) -> tuple[Floats, Floats]:
+    def _disagreement(
+        self, explainer: LearnedExplainer, compared: Sequence[Explanation], seen: SeenWords
+    ) -> tuple[Floats, Floats]:
         """Features of the texts, and 1 - rank correlation of the learned scores with the reference's."""
-        compared = _scored(compared)
+        compared, measured = _scored(compared), disagreement.FeatureSet(disagreement.CHECKED, seen)
         if not compared:
-            return np.empty((0, len(disagreement.FEATURES))), np.empty(0)
+            return np.empty((0, len(measured.names))), np.empty(0)
         learned = self._explained(explainer, compared)
-        items = self.shape.read_explained(self.model, learned)
-        rows = [disagreement.features(i, one.array, one.prediction) for i, one in zip(items, learned, strict=True)]
+        texts = zip(self.shape.read_explained(self.model, learned), learned, misfits(self.model, learned), strict=True)
+        rows = [measured.row(item, one.array, one.prediction, one.units, float(missed)) for item, one, missed in texts]
         return np.stack(rows), 1 - agreement_with_reference(learned, compared, self.signal)["spearman"]
 
 

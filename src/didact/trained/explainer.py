@@ -20,9 +20,9 @@ from didact.models.planner import Ints, run
 from didact.protocols import ExampleLike, Model, QuicklyIdentified, TargetLike
 from didact.provenance import content_hash, is_sampled, versions
 from didact.trained import checkpoints, held_out, onnx, serialization
-from didact.trained.disagreement import DisagreementEstimate, features
+from didact.trained.disagreement import DisagreementEstimate
 from didact.trained.metadata import ExplainerMetadata, SavedDescription
-from didact.trained.notes import target_note, unread_note
+from didact.trained.notes import check_single_label, target_note, unread_note
 from didact.trained.shapes.base import Item, Shape, check_shape
 from didact.trained.signals.base import Signal
 from didact.types import (
@@ -52,6 +52,8 @@ class LearnedExplainer:
     Attributes:
         verdict: whether it is good at what it learned on held-out texts, in a sentence; empty where nothing is known.
         caution: the sentence that its explanations carry where that was not shown; else empty.
+        disagreement: the estimate of its distance to its reference; None where none was fitted.
+        checked: the same from a few evaluations of the model on each text, see ``didact.trained.checked``.
         reads_all: whether every call reads all weights of the model, to see that it was trained for it. False looks at
             it where predictions are given, and reads it when it looks different or after a while.
     """
@@ -85,6 +87,7 @@ class LearnedExplainer:
         self.reads_all = True
         known = about.disagreement
         self.disagreement = None if known is None else DisagreementEstimate.from_dict(known)
+        self.checked = None if about.checked is None else DisagreementEstimate.from_dict(about.checked)
         self.verdict = held_out.verdict(about)
         self.caution = held_out.caution(about)
         if about.method != self.card.name:
@@ -178,9 +181,10 @@ class LearnedExplainer:
         with metered() as meter:
             units = model.units(examples, self.about.level)
             predictions, targets = predicted_targets(model, examples, wanted, self.about.scale, known)
+            check_single_label(self.card.name, targets)
             items = self.shape.read(model, units, [target.index for target in targets], predictions)
             scores = self._scores(items)
-            details = self._details(items, scores, predictions)
+            details = self._details(items, scores, predictions, units)
             unread = [unread_note(self.shape, own, item) for own, item in zip(units, items, strict=True)]
         forwards = (1 if known is None else 0) + len(self.shape.card.needs)
         cost = Cost(forwards, 0, round(meter.evaluated / len(examples)), meter.seconds / len(examples))
@@ -204,12 +208,17 @@ class LearnedExplainer:
         ]
 
     def _details(
-        self, items: Sequence[Item], scores: Sequence[Floats], predictions: Sequence[Prediction]
+        self,
+        items: Sequence[Item],
+        scores: Sequence[Floats],
+        predictions: Sequence[Prediction],
+        units: Sequence[Units],
     ) -> list[dict[str, float]]:
-        if self.disagreement is None or not items:
+        known = self.disagreement
+        if known is None or not items:
             return [{}] * len(items)
-        rows = np.stack([features(i, s, p) for i, s, p in zip(items, scores, predictions, strict=True)])
-        return [{"disagreement": float(value)} for value in self.disagreement(rows)]
+        rows = np.stack([known.measured.row(*text) for text in zip(items, scores, predictions, units, strict=True)])
+        return [{"disagreement": float(value)} for value in known(rows)]
 
     def _scores(self, items: Sequence[Item]) -> list[Floats]:
         """One pass over all texts, in batches of similar length: scores of the units of each."""

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from didact.errors import ParameterError
+from didact.meter import metered
 from didact.protocols import Explainer, Model
+from didact.trained.checked import checked_disagreement
+from didact.trained.checking import CHECKS
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.wrapping import WrappedExplainer, added
 from didact.types import Card, Cost, Explanation, JsonValue, Units
@@ -17,14 +20,15 @@ class FallbackExplainer(WrappedExplainer):
     """Explains by a learned explainer, and again by a slow one where disagreement with its reference is expected.
 
     ``method`` of an explanation is the explainer that made it; the expected disagreement stays among its details, and
-    its cost is that of both. The estimate holds for texts like those of the training alone and may miss texts of
-    another kind, so a fallback does not guard against these.
+    its cost is that of both. Without ``check`` the estimate holds for texts like those of the training alone and may
+    miss texts of another kind; with it, a few evaluations of the model on each text enter the estimate.
 
     Args:
         learned: an explainer with an estimate of its disagreement.
         slow: explains the doubtful texts; mostly the reference.
-        above: expected disagreement above which a text is explained again; ``learned.disagreement.threshold`` when not
+        above: expected disagreement above which a text is explained again; the threshold of the estimate when not
             given.
+        check: evaluate the model a few times on each text (``checking.CHECKS``) to see whether the scores predict it.
     """
 
     card: ClassVar[Card] = Card(
@@ -35,9 +39,12 @@ class FallbackExplainer(WrappedExplainer):
         cost="that of the learned explainer; for doubtful texts that of the slow one as well",
     )
 
-    def __init__(self, learned: LearnedExplainer, slow: Explainer, *, above: float | None = None) -> None:
+    def __init__(
+        self, learned: LearnedExplainer, slow: Explainer, *, above: float | None = None, check: bool = False
+    ) -> None:
         super().__init__(learned)
-        if learned.disagreement is None:
+        estimate = learned.checked if check else learned.disagreement
+        if estimate is None:
             raise ParameterError(
                 "a fallback was given, but this explainer has no estimate of its disagreement with a reference; "
                 + (
@@ -47,20 +54,23 @@ class FallbackExplainer(WrappedExplainer):
                 )
             )
         self.slow = slow
-        self.above = learned.disagreement.threshold if above is None else above
+        self.check = check
+        self.above = estimate.threshold if above is None else above
 
     @property
     def parameters(self) -> dict[str, JsonValue]:
         """The threshold, and the parameters of both explainers."""
         own = {f"slow.{name}": value for name, value in self.slow.parameters.items()}
-        return {**super().parameters, "above": self.above, "slow": self.slow.card.name, **own}
+        return {**super().parameters, "above": self.above, "check": self.check, "slow": self.slow.card.name, **own}
 
     def cost(self, units: Units) -> Cost:
         """That of a doubtful text, which is the most."""
-        return added(self.learned.cost(units), self.slow.cost(units))
+        checks = Cost(forwards=CHECKS) if self.check else Cost(forwards=0)
+        return added(added(self.learned.cost(units), checks), self.slow.cost(units))
 
     def revise(self, model: Model, explanations: Sequence[Explanation]) -> list[Explanation]:
         """Those with an expected disagreement above the threshold made again by the slow explainer, all at once."""
+        explanations = self._checked(model, explanations) if self.check else explanations
         doubtful = [n for n, one in enumerate(explanations) if one.details["disagreement"] > self.above]
         if not doubtful:
             return list(explanations)
@@ -71,3 +81,14 @@ class FallbackExplainer(WrappedExplainer):
             details = {**slow.details, "disagreement": learned.details["disagreement"]}
             revised[number] = dataclasses.replace(slow, details=details, cost=added(learned.cost, slow.cost))
         return revised
+
+    def _checked(self, model: Model, explanations: Sequence[Explanation]) -> list[Explanation]:
+        """The same with the disagreement that is expected after checks."""
+        with metered() as meter:
+            values = checked_disagreement(self.learned, model, explanations)
+        count = max(1, len(explanations))
+        cost = Cost(CHECKS, 0, round(meter.evaluated / count), meter.seconds / count)
+        return [
+            dataclasses.replace(one, details={**one.details, "disagreement": float(value)}, cost=added(one.cost, cost))
+            for one, value in zip(explanations, values, strict=True)
+        ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -49,16 +50,44 @@ def top_weight(
     wanted = [comparable(explanation, signal) for explanation in reference]
 
     def measure(shape: Shape) -> float:
-        device = next(shape.parameters()).device
-        shares: list[float] = []
-        for start in range(0, len(samples), rows):
-            batch = shape.collate([sample.item for sample in samples[start : start + rows]])
-            outputs = shape({name: column.to(device) for name, column in batch.items()})
-            scores = signal.scores(outputs.float()).double().cpu().numpy()
-            shares += [_share(ours, theirs) for ours, theirs in zip(scores, wanted[start : start + rows], strict=True)]
-        return float(np.nanmean(shares))
+        scores = sample_scores(shape, signal, samples, rows)
+        return float(np.nanmean([_share(ours, theirs) for ours, theirs in zip(scores, wanted, strict=True)]))
 
     return measure
+
+
+def by_metrics(
+    signal: Signal,
+    samples: Sequence[Sample],
+    reference: Sequence[Explanation],
+    value: Callable[[Sequence[Explanation]], float],
+) -> Callable[[Shape], float]:
+    """A monitor for ``fit``: the value of the explanations that the network gives of some validation texts.
+
+    Args:
+        signal: turns the shape's outputs into scores.
+        samples: validation texts as the shape reads them.
+        reference: the reference's explanations of the same texts.
+        value: of explanations; higher is better.
+    """
+
+    def measure(shape: Shape) -> float:
+        pairs = zip(reference, sample_scores(shape, signal, samples), strict=True)
+        return value([dataclasses.replace(one, scores=tuple(own.tolist()), errors=()) for one, own in pairs])
+
+    return measure
+
+
+def sample_scores(shape: Shape, signal: Signal, samples: Sequence[Sample], rows: int = 64) -> list[Floats]:
+    """The scores of the units of some samples, as the shape is now."""
+    device = next(shape.parameters()).device
+    scores: list[Floats] = []
+    for start in range(0, len(samples), rows):
+        batch = shape.collate([sample.item for sample in samples[start : start + rows]])
+        outputs = shape({name: column.to(device) for name, column in batch.items()})
+        values = signal.scores(outputs.float()).double().cpu().numpy()
+        scores += [line[there] for line, there in zip(values, batch["present"].numpy(), strict=True)]
+    return scores
 
 
 def comparable(explanation: Explanation, signal: Signal) -> Floats:
@@ -77,4 +106,4 @@ def _share(ours: Floats, theirs: Floats) -> float:
     """Weight of the units that ours put on top, of the most that so many can have; NaN where that is not above 0."""
     k = int(np.ceil(TOP * len(theirs)))
     most = float(np.sort(theirs)[-k:].sum())
-    return float(theirs[np.argsort(-ours[: len(theirs)], kind="stable")[:k]].sum()) / most if most > 0 else np.nan
+    return float(theirs[np.argsort(-ours, kind="stable")[:k]].sum()) / most if most > 0 else np.nan

@@ -59,7 +59,7 @@ def fit(
         config: the rest.
         monitor: called with the shape after each epoch, in evaluation mode; epochs are compared by what it returns
             instead of the validation loss; ``config.higher_is_better`` is its direction.
-        folder: where checkpoints go. A killed run goes on from there, and a finished one is not run again.
+        folder: where checkpoints go. A killed run resumes from there, and a finished one is not run again.
     """
     config = config or FitConfig()
     if shape.outputs != signal.outputs:

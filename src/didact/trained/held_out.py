@@ -21,6 +21,7 @@ from didact.stats.bootstrap import FEWEST, interval
 from didact.stats.correlation import spearman
 from didact.trained.held_out_masks import HeldOutMasks
 from didact.trained.held_out_numbers import ends
+from didact.trained.held_out_panel import HeldOutPanel
 from didact.trained.held_out_teaching import HeldOutTeaching
 from didact.trained.metadata import ExplainerMetadata
 from didact.trained.signals.base import Signal
@@ -161,8 +162,15 @@ def held_out_result(about: Mapping[str, object], reference: str) -> HeldOutResul
         return HeldOutResult("masks", marked.verdict == "chance", marked.sentence, marked.caution)
     if agreement is None:
         return None
-    agreed = HeldOutAgreement.from_dict(agreement)
-    return HeldOutResult("agreement", agreed.verdict == "chance", agreed.sentence(reference), agreed.caution(reference))
+    agreed, panel = HeldOutAgreement.from_dict(agreement), panel_of(about)
+    sentences = [agreed.sentence(reference), *([] if panel is None else [panel.sentence(reference)])]
+    return HeldOutResult("agreement", agreed.verdict == "chance", " ".join(sentences), agreed.caution(reference))
+
+
+def panel_of(about: Mapping[str, object]) -> HeldOutPanel | None:
+    """What several metrics measured on held-out texts; None where nothing did."""
+    panel = cast("Mapping[str, object] | None", about.get("panel"))
+    return None if panel is None else HeldOutPanel.from_dict(panel)
 
 
 def verdict(about: ExplainerMetadata) -> str:

@@ -21,12 +21,14 @@ class Judge:
         lower_is_better: its direction.
         grade: model and explanations -> a value each, NaN where the measure is not defined.
         shares: of the units that the measure takes out or keeps; empty where it does nothing of the kind.
+        of_classes: whether it is about probabilities of classes, and grades no other predictions.
     """
 
     name: str
     lower_is_better: bool
     grade: Callable[[Model, Sequence[Explanation]], Floats]
     shares: tuple[float, ...] = ()
+    of_classes: bool = False
 
     def grades(self, model: Model, explanations: Sequence[Explanation]) -> Floats:
         """One value per explanation; refused where the measure returns another number of values."""

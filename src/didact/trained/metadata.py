@@ -28,7 +28,9 @@ class ExplainerMetadata:
         scores: measured on held-out texts, by name.
         cost: what training took and how fast it explains, by name with its unit.
         disagreement: what ``DisagreementEstimate.to_dict`` gives; None where none was fitted.
+        checked: the same for the estimate that a few evaluations of the model enter.
         agreement: what ``HeldOutAgreement.to_dict`` gives; None where there is no reference, or nothing is known.
+        panel: what ``HeldOutPanel.to_dict`` gives: several metrics beside the reference and random scores.
         masks: what ``HeldOutMasks.to_dict`` gives, of an explainer that learned to mark what predictions rest on.
         teaching: what ``HeldOutTeaching.to_dict`` gives, of an explainer that learned what students learn from.
     """
@@ -46,7 +48,9 @@ class ExplainerMetadata:
     scores: Mapping[str, float] = field(default_factory=dict)
     cost: Mapping[str, JsonValue] = field(default_factory=dict)
     disagreement: Mapping[str, object] | None = None
+    checked: Mapping[str, object] | None = None
     agreement: Mapping[str, object] | None = None
+    panel: Mapping[str, object] | None = None
     masks: Mapping[str, object] | None = None
     teaching: Mapping[str, object] | None = None
 
@@ -68,7 +72,9 @@ class ExplainerMetadata:
             "scores": dict(self.scores),
             "cost": dict(self.cost),
             "disagreement": None if self.disagreement is None else dict(self.disagreement),
+            "checked": None if self.checked is None else dict(self.checked),
             "agreement": None if self.agreement is None else dict(self.agreement),
+            "panel": None if self.panel is None else dict(self.panel),
             "masks": None if self.masks is None else dict(self.masks),
             "teaching": None if self.teaching is None else dict(self.teaching),
         }
@@ -107,6 +113,8 @@ class SavedOrigin(TypedDict):
     cost: dict[str, JsonValue]
     disagreement: dict[str, object] | None
     agreement: dict[str, object] | None
+    checked: NotRequired[dict[str, object] | None]
+    panel: NotRequired[dict[str, object] | None]
     masks: NotRequired[dict[str, object] | None]
     teaching: NotRequired[dict[str, object] | None]
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from didact.errors import TargetError
 from didact.trained.shapes.base import Item, Shape
 from didact.trained.signals.base import REFERENCE, Signal
 from didact.types import Prediction, Target, Units
@@ -21,6 +24,16 @@ def unread_note(shape: Shape, units: Units, item: Item) -> tuple[str, ...]:
         f"the {shape.card.name} of this explainer does not read {len(missed)} of {len(units)} units ({named}); "
         "they have the mean score of the others",
     )
+
+
+def check_single_label(explainer: str, targets: Sequence[Target]) -> None:
+    """Refuse contrastive targets: a learned explainer reads the number of one label."""
+    for target in targets:
+        if target.contrast is not None:
+            raise TargetError(
+                f"the {explainer} explainer learned to explain one label, and was given the contrastive target "
+                f"{target.name!r}; give one label, or a method in its place (see 'didact list methods')"
+            )
 
 
 def target_note(signal: Signal, target: Target, prediction: Prediction) -> tuple[str, ...]:

@@ -36,6 +36,7 @@ def train(  # noqa: PLR0913 - one call, and every argument but the first three h
     parts: Parts | None = None,
     data: str = "",
     judge: Judge | None = None,
+    panel: Sequence[Judge] = (),
     **settings: object,
 ) -> LearnedExplainer:
     """Train an explainer of a model.
@@ -52,10 +53,12 @@ def train(  # noqa: PLR0913 - one call, and every argument but the first three h
             these; the preset's own choice when not given.
         validation: texts that epochs are compared by, or the share of the examples that is taken for it.
         held_out: texts that the result is measured on, or the share of the examples.
-        folder: where labels and checkpoints are stored: a killed call goes on there when it is made again.
+        folder: where labels and checkpoints are stored: a killed call resumes there when it is made again.
         parts: where labels are stored, if trainings are to share them; inside ``folder`` when not given.
         data: what the texts are, for the explainer's card.
         judge: for presets that are trained for a metric: the epoch that it rates best on the validation texts is kept.
+        panel: for presets that learn another explainer's scores: metrics by which epochs are compared, and by which the
+            result is held against the reference and against random scores on held-out texts.
         **settings: of the preset.
 
     Example:
@@ -85,6 +88,7 @@ def train(  # noqa: PLR0913 - one call, and every argument but the first three h
         parts=parts,
         data=data,
         judge=judge,
+        panel=panel,
     )
     with _held(place):
         explainer = chosen.train(given)

@@ -114,7 +114,7 @@ def test_a_deadline_holds_for_workers_too(tmp_path: Path) -> None:
     recipe = toy_recipe({"numbers": list(range(40)), "pause": 0.25})
     first = didact_run(tmp_path, recipe, "--workers", "2", "--seconds", "4")
     assert first.returncode == 0, first.stderr
-    assert "time is up" in first.stderr
+    assert "the time limit is reached" in first.stderr
     assert len(calls(tmp_path / "out")) < 40
     second = didact_run(tmp_path, recipe.replace("pause = 0.25", "pause = 0.0"), "--workers", "2")
     assert second.returncode == 0, second.stderr

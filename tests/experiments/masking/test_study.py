@@ -131,7 +131,7 @@ def test_the_report_has_what_was_not_trained_for_beside_the_rest(run: Path, find
         "Time",
     ]
     text = markdown(findings)
-    assert "too few to tell explainers apart" in text
+    assert "too few for significant differences between explainers" in text
     assert "| *random* |" in text
     assert "rationale\\_f1" in text
     assert "best\\_of\\_two" in text
@@ -165,8 +165,8 @@ def test_a_dry_run_counts_and_computes_nothing(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_a_kind_without_a_dry_run_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "recipes/grading/quick.toml", "--dry-run"]) == 2
-    assert "a recipe of grading has no dry run" in capsys.readouterr().err
+    assert main(["run", "recipes/simulability/quick.toml", "--dry-run"]) == 2
+    assert "a recipe of simulability has no dry run" in capsys.readouterr().err
 
 
 def test_validation_texts_that_are_test_texts_are_left_out(tmp_path: Path) -> None:

@@ -112,3 +112,6 @@ def test_the_table_of_normalisers_has_each_in_its_column(tmp_path: Path) -> None
         assert cells[2 * at + 1] == f"**{findings.spread(row.quartiles('end'))}**"
     assert cells[5] == cells[7] == "–"
     assert cells[0].startswith("0.8630")
+    against = [claim.rival for claim in findings.claims if claim.method == "smat_softmax"]
+    assert "smat_sparsemax" in against  # the first of the trained ones
+    assert any("smat_softmax against smat_sparsemax: " in sentence for sentence in findings.sentences)

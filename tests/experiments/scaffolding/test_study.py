@@ -168,7 +168,7 @@ def test_nothing_agrees_best_with_people_without_a_significant_difference(findin
     high, low = rng.uniform(0.8, 0.9, 40), rng.uniform(0.5, 0.6, 40)
     for values, sentence in (
         ({"a": high, "b": low}, "movies, all: a agrees best with people"),
-        ({"a": high, "b": low, "c": high[::-1]}, "not distinguishable from c"),
+        ({"a": high, "b": low, "c": high[::-1]}, "not significantly different from c"),
     ):
         sides = {label: {"all": own.tolist()} for label, own in values.items()}
         made = dataclasses.replace(findings, rated={"movies": {"explainers": sides}})
@@ -200,6 +200,8 @@ def test_the_paper_tables_show_what_was_measured_beside_the_printed_numbers(
     assert row is not None
     line = next(line for line in smat.table(1, measured).splitlines() if line.startswith("| Attention (SMaT)"))
     assert "91.48 [91.40:91.56]" in line
+    heads = next(line for line in smat.table(1, measured).splitlines() if line.startswith("| explainer"))
+    assert heads.index("| 8: end here") < heads.index("| 500: paper") < heads.index("| 1000: paper")
     assert f"**{findings.spread(row.quartiles('end'))}**" in line
     assert main(["reproduce", "smat", "--table", "2", "--results", str(run)]) == 0
     shown = capsys.readouterr().out
@@ -233,9 +235,13 @@ def test_every_recipe_can_be_read_and_every_table_has_one(monkeypatch: pytest.Mo
 
 def test_recipes_that_share_an_explainer_train_it_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DIDACT_SHARED", "/nowhere")
-    alike = [ScaffoldingRecipe.from_toml(RECIPES / f"{name}.toml") for name in ("imdb", "transfer", "plausibility")]
-    for own in ("trained", "train", "validation", "model"):
+    names = ("imdb", "imdb-few", "imdb-meta", "transfer", "plausibility")
+    alike = [ScaffoldingRecipe.from_toml(RECIPES / f"{name}.toml") for name in names]
+    assert len({repr(one.trained[0]) for one in alike}) == 1
+    for own in ("train", "validation", "model"):
         assert len({repr(getattr(one, own)) for one in alike}) == 1
+    for own in ("students", "data", "test", "curve", "seed"):  # so that a student has the same curve in all of them
+        assert len({repr(getattr(one, own)) for one in alike[:3]}) == 1
 
 
 def test_numbers_are_compared_by_their_correlation_with_the_teacher() -> None:

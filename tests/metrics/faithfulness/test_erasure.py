@@ -42,7 +42,7 @@ def test_the_explained_label_is_judged_and_not_the_likeliest() -> None:
 
 
 def test_a_unit_against_the_target_comes_last_however_strong() -> None:
-    # "good" is strongest by size, but speaks against: "film" (0.1) is taken out.
+    # "good" is strongest by size, but opposes: "film" (0.1) is taken out.
     (grade,) = Comprehensiveness(percents=(25,)).measure(evidence(additive(), TEXT, [0, -9, 1, 2]))
     assert grade.value == pytest.approx(0.1)
 

@@ -146,5 +146,5 @@ def test_without_a_mask_token_the_models_own_way_is_used() -> None:
     model = BlackBox(predict)
     PredictionAgreement().measure(evidence(model, TEXT, SCORES))
     assert seen[-1] == "good warm"
-    with pytest.raises(ParameterError, match="unknown absence operator"):
+    with pytest.raises(ParameterError, match="unknown perturbation"):
         PredictionAgreement(absence="hide it")

@@ -79,6 +79,31 @@ def test_a_race_trains_fewer_students_than_all_rounds_for_all() -> None:
     assert "layer 0, head 0" not in tried  # the heads of the worst layer are not tried one by one
 
 
+@pytest.mark.parametrize("kind", ["racing", "halving", "evolution"])
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_no_more_students_are_trained_than_it_says(kind: str, rounds: int) -> None:
+    config = HeadSearchConfig.configured(kind=kind, rounds=rounds, level=0.999)
+    result = search_heads(LAYERS, HEADS, School(noise=10.0), config)  # nobody can be left behind for sure
+    most = config.most_students(len(LAYERS), HEADS)
+    assert result.students <= most
+    assert kind == "racing" or result.students >= 0.8 * most
+
+
+def test_the_temperature_of_the_best_heads_is_searched_too() -> None:
+    school = School()
+    plain = school.curves
+
+    def sharper(candidate: HeadCandidate, students: int, seed: int) -> Floats:
+        return plain(candidate, students, seed) - 0.05 * np.log2(candidate.temperature)
+
+    school.curves = sharper  # type: ignore[method-assign]
+    result = searched(school, temperatures=(0.5, 2.0))
+    assert result.best.temperature == 0.5
+    assert result.best.name.endswith(", temperature 0.5")
+    assert result.to_dict()["ranked"][0]["temperature"] == 0.5  # type: ignore[index]
+    assert searched(School(), temperatures=()).best.temperature == 1.0
+
+
 def test_finalists_are_compared_on_students_that_chose_nobody() -> None:
     school = School()
     result = searched(school, seed=5, finalists=3, final_students=7)
@@ -139,6 +164,7 @@ def test_the_result_is_plain_values() -> None:
         ({"studnts": 2}, "unknown setting of search 'studnts'.*students"),
         ({"students": 0}, "students of search must be at least 1, got 0"),
         ({"sets": [1]}, r"sets of search are sizes of at least 2 heads, got \[1\]"),
+        ({"temperatures": [0.0]}, "temperatures of search must be above 0"),
         ({"spread": 0.0}, "spread of search must be above 0"),
         ({"rounds": 1.5}, "rounds of search must be a int, got 1.5"),
     ],

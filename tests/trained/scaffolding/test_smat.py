@@ -15,6 +15,7 @@ from didact.errors import CapabilityError, InputError, ParameterError, UnknownNa
 from didact.models.load import load_model
 from didact.progress import listening
 from didact.protocols import Model
+from didact.store.parts import Parts
 from didact.testing.learned import case_model, case_texts
 from didact.testing.tiny import tiny_image_model
 from didact.trained.explainer import LearnedExplainer
@@ -99,6 +100,22 @@ def test_meta_training_goes_on_from_the_search(trained: LearnedExplainer) -> Non
     assert "loss on validation texts, by which the epoch was chosen" in further.about.scores
 
 
+def test_the_number_of_marked_words_follows_from_a_temperature_that_is_trained(trained: LearnedExplainer) -> None:
+    shape = {"shape_settings": {"train_temperature": True, "temperature": 4.0}}
+    learned = made(search="none", explanation="sparsemax", students=2, **META | shape)
+    assert learned.signal.parameters["explanation"] == "sparsemax"
+    assert isinstance(learned.shape, HeadMixShape)
+    assert float(learned.shape.log_temperature.detach().exp()) != pytest.approx(4.0, rel=1e-4)
+    assert trained.signal.parameters["explanation"] == "softmax"
+
+
+def test_trainings_that_begin_with_the_same_search_share_it(folder: Path, trained: LearnedExplainer) -> None:
+    with listening(Stop("training", 0)):  # no student is trained
+        shared = made(folder=None, parts=Parts(folder / "parts"), students=0, spread=0.2)
+    assert np.array_equal(shared.shape.weights(), trained.shape.weights())  # type: ignore[operator]
+    assert shared.about.cost["best heads of the search"] == trained.about.cost["best heads of the search"]
+
+
 def test_without_search_and_meta_it_is_the_mean_of_all_heads() -> None:
     static = made(search="none", students=0)
     assert isinstance(static.shape, HeadMixShape)
@@ -174,7 +191,11 @@ def test_after_a_kill_the_same_call_gives_the_same_explainer(
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
-        ({"shape": "probe"}, CapabilityError, "the probe has not; give search='none', or a shape that has: head_"),
+        (
+            {"shape": "probe"},
+            CapabilityError,
+            "the probe has not; give search='none', or a shape that has: gradient_gate, head_",
+        ),
         ({"validation": 0.0}, ParameterError, "compares heads on validation texts, and there are none"),
         ({"student_kind": "transfomer"}, UnknownNameError, "unknown student 'transfomer'.*transformer"),
         ({"channel": "head_mix"}, ParameterError, "no given channel reaches the student"),
@@ -231,3 +252,27 @@ def test_trained_by_the_command_line_and_used(tmp_path: Path, capsys: pytest.Cap
     assert main(["explain", "A warm and funny film.", "--explainer", str(tmp_path / "smat")]) == 0
     assert "warm" in capsys.readouterr().out
     assert main(["train", "smat", *given, "--meta", "newton"]) == 2
+
+
+def test_a_dry_run_says_what_it_would_take_and_trains_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = ["--student-kind", "bilstm_attention", "--channel", "attention", "--student", "hidden=8", "--batch", "8"]
+    command = [
+        "train",
+        "smat",
+        "--limit",
+        "40",
+        "--meta",
+        "linear",
+        "--out",
+        str(tmp_path / "out"),
+        *small,
+        "--dry-run",
+    ]
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert "students at most" in shown
+    assert "meta training, 6 students" in shown
+    assert "comparison, 18 students" in shown
+    assert not (tmp_path / "out").exists()

@@ -15,11 +15,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from didact.metrics.faithfulness.log_odds_difference import LogOddsDifference
 from didact.metrics.faithfulness.prediction_agreement import PredictionAgreement
+from didact.metrics.plausibility._helpers import ENGLISH
 from didact.metrics.plausibility.rationale_f1 import RationaleF1
+from didact.metrics.stability.neighbour_iou import NeighbourIou
 from didact.protocols import Evidence, Model
 from didact.trained.signals.labelling import kinds
-from didact.types import Explanation, Floats, Scale, Target
+from didact.types import Explanation, Floats, Scale, Target, overlapping
 
 Bools = NDArray[np.bool_]
 
@@ -33,6 +36,7 @@ POSITIVE = "log_odds_positive"
 NEGATIVE = "log_odds_negative"
 LABELLED_AGREEMENT = "agreement_labelled"
 LABELLED_BOTH = "both_labelled"
+AGAINST = "log_odds_against"
 
 
 def ranked(
@@ -69,6 +73,12 @@ def labelled(
     return grades
 
 
+def against(model: Model, explanations: Sequence[Explanation]) -> list[float]:
+    """Rise of the predicted label's log-odds when the 30 % of the units with the lowest scores are masked."""
+    turned = [dataclasses.replace(one, scores=tuple(-score for score in one.scores), errors=()) for one in explanations]
+    return [-grade.value for grade in LogOddsDifference().measure(Evidence(turned, model))]
+
+
 def rationales(explanations: Sequence[Explanation]) -> dict[str, list[float]]:
     """Precision, recall and F1 of the top 30 % against human rationales, apart by label, with and without stop words.
 
@@ -85,6 +95,44 @@ def rationales(explanations: Sequence[Explanation]) -> dict[str, list[float]]:
                 column = [value if counts else np.nan for value, counts in zip(values, mine, strict=True)]
                 columns[f"rationale {group} {name}{ending}"] = column
     return columns
+
+
+WORDS_OF_REVIEWS = ("all words", "annotated words", "without stop words")
+"""Which words of reviews with rationales stability is measured on, as in the paper's Table 5."""
+
+
+def stability(explanations: Sequence[Explanation]) -> dict[str, list[float]]:
+    """Overlap of labelled words with lexically similar reviews: of all words, annotated ones, and without stop words.
+
+    Texts of any length count, and neighbours are alike in the words that count.
+    """
+    metric = NeighbourIou(by="labels", max_words=1_000_000)
+    columns = {}
+    for name, of in zip(WORDS_OF_REVIEWS, (_everything, _annotated, _no_stop_word), strict=True):
+        fewer = [_only(one, of(one)) for one in explanations]
+        columns[f"iou {name}"] = [grade.value for grade in metric.measure(Evidence(fewer))]
+    return columns
+
+
+def _only(explanation: Explanation, chosen: Bools) -> Explanation:
+    """The explanation of these units alone."""
+    kept = np.flatnonzero(chosen)
+    units = explanation.units
+    positions = tuple(units.positions[i] for i in kept) if units.positions else ()
+    fewer = dataclasses.replace(units, regions=tuple(units.regions[i] for i in kept), positions=positions)
+    return dataclasses.replace(explanation, units=fewer, scores=tuple(explanation.array[kept].tolist()), errors=())
+
+
+def _everything(explanation: Explanation) -> Bools:
+    return np.ones(len(explanation.units), dtype=np.bool_)
+
+
+def _annotated(explanation: Explanation) -> Bools:
+    return overlapping(explanation.units.regions, explanation.example.rationale or ())
+
+
+def _no_stop_word(explanation: Explanation) -> Bools:
+    return np.array([text.casefold() not in ENGLISH for text in explanation.units.texts], dtype=np.bool_)
 
 
 def labels(explanation: Explanation, high: float | None = None) -> NDArray[np.int64]:

@@ -24,6 +24,7 @@ import torch
 from didact import disk
 from didact.attribution.base import ATTRIBUTIONS
 from didact.experiments.distillation import grading
+from didact.experiments.distillation.kept import above_chance
 from didact.experiments.distillation.labels import Place, as_table, known_labels, label_rows, read_split
 from didact.experiments.distillation.networks import Network, train_network
 from didact.experiments.distillation.recipe import DistillationRecipe, learned_label
@@ -45,7 +46,7 @@ from didact.provenance import content_hash
 from didact.store import files, keys
 from didact.store import records as record_store
 from didact.trained.explainer import LearnedExplainer
-from didact.types import Explanation
+from didact.types import Example, Explanation
 
 BACKGROUND = 64
 """Training texts that Deep SHAP is given as background."""
@@ -353,11 +354,19 @@ class DistillationJob(RecipeJob):
         return {
             "study": self.recipe.to_dict() | {"model": Path(str(self.recipe.model["source"])).name},
             "facts": facts,
+            "texts": {split: _counted(self.texts[split]) for split in SPLITS},
             "labels": {name: len(self._gather_rows(name)) for name in self._gathered},
             "speed": next((self._facts(step) for step in self.closing() if self.is_done(step)), {}),
             "means": means(grades),
             "versus": [dataclasses.asdict(row) for row in versus(grades)],
+            "above_chance": above_chance(grades),
         }
 
     def _facts(self, step: KeyedStep) -> Plain:
         return cast("Plain", json.loads((self.parts.read(step.key).schema.metadata or {}).get(_FACTS, b"{}")))
+
+
+def _counted(texts: Sequence[Example]) -> dict[str, float]:
+    """How many texts there are, and how many words one has on average."""
+    words = sum(len(text.text.split()) for text in texts)
+    return {"texts": len(texts), "words": round(words / max(1, len(texts)), 1)}

@@ -14,14 +14,17 @@ from didact.registry import unknown
 from didact.settings import Between, shown
 
 Embeddings = Literal["kept", "first", "own"]
-Choice = Literal["loss", "top_weight"]
+Choice = Literal["loss", "top_weight", "panel"]
 
 Size = Annotated[int, Between(1, 1_000_000)]
-READINGS = ("tokens", "words")
+READINGS: Mapping[str, str] = {"tokens": "scorer", "words": "scorer", "model": "encoder", "states": "probe"}
+"""What a network reads -> its shape: "model" is a copy of the explained network, "states" are those of the model."""
 SIGNALS: Mapping[str, tuple[str, Options]] = {
     "labelling": ("labelling", {}),
     "ranking": ("ranking", {}),
     "signed_ranking": ("ranking", {"by": "signed"}),
+    "combined": ("combined", {}),
+    "regression": ("regression", {}),
 }
 
 
@@ -64,12 +67,14 @@ class DistillationRecipe(StudyRecipe):
         data: for "train", "validation" and "test" the "source" and options of ``load_data``; or a list of these, whose
             texts follow each other, none twice. "lines" makes every line a text, "words" leaves out shorter texts.
         references: methods with their settings.
-        signals: how every reference is learnt from: "labelling", "ranking", "signed_ranking".
+        signals: how every reference is learnt from: "labelling", "ranking", "signed_ranking", "combined", "regression".
+        readings: what networks of all these signals read: "tokens" of the model, "words" of a vocabulary, the "model",
+            a copy of the explained network, or its "states".
         embeddings: of networks that read tokens: "kept", the explained model's own, not trained, so that rare words
             mean something, and turned to the network's width by a matrix that is; "first", trained too; "own",
             random at first.
-        choose: the epoch that is kept: that of the smallest "loss", or of the largest "top_weight", the share of the
-            reference's weight that the network's first words have.
+        choose: the epoch that is kept: that of the smallest "loss", of the largest "top_weight", the share of the
+            reference's weight that the network's first words have, or the best by the metrics of the "panel" together.
         more: label of a reference -> further (reading, signal), such as ["words", "ranking"].
         initialisations: networks per reference and signal.
         network: settings of ``ScorerConfig``.
@@ -90,11 +95,12 @@ class DistillationRecipe(StudyRecipe):
     kind: ClassVar[str] = "distillation"
     needed: ClassVar[tuple[str, ...]] = ("model", "data", "references")
     entry_fields: ClassVar[Mapping[str, str]] = {"references": "method"}
-    list_fields: ClassVar[tuple[str, ...]] = ("signals", "tables", "figures", "changes")
+    list_fields: ClassVar[tuple[str, ...]] = ("signals", "readings", "tables", "figures", "changes")
     tables_of: ClassVar[Mapping[str, type]] = {"model": ModelTable, "network": NetworkTable}
 
     references: tuple[Entry, ...]
     signals: tuple[str, ...] = ("labelling", "ranking")
+    readings: tuple[str, ...] = ("tokens",)
     embeddings: Embeddings = "kept"
     choose: Choice = "loss"
     more: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
@@ -113,12 +119,18 @@ class DistillationRecipe(StudyRecipe):
     def check(self, where: str = "recipe") -> None:
         """Refuse what cannot be run."""
         super().check(where)
-        for name in ("references", "signals"):
+        for name in ("references", "signals", "readings"):
             if not getattr(self, name):
                 raise FormatError(f"{where}: {name} is empty; name at least one")
-        known = {"reference": [one.label for one in self.references], "reading": READINGS, "signal": tuple(SIGNALS)}
+        known = {
+            "reference": [one.label for one in self.references],
+            "reading": tuple(READINGS),
+            "signal": tuple(SIGNALS),
+        }
         for name in self.signals:
             check_choice("signal", name, known["signal"], where)
+        for name in self.readings:
+            check_choice("reading", name, known["reading"], where)
         _check_training(self.training, f"{where}, [training]")
         for number, change in enumerate(self.changes, start=1):
             _check_change(change, known, f"{where}, change {number}")
@@ -137,16 +149,20 @@ class DistillationRecipe(StudyRecipe):
 
     def variants(self, reference: str) -> list[tuple[str, str]]:
         """(reading, signal) of every network that learns from a reference."""
-        own = [("tokens", signal) for signal in self.signals]
+        own = [(reading, signal) for reading in self.readings for signal in self.signals]
         return own + [(str(reading), str(signal)) for reading, signal in self.more.get(reference, ())]
 
     def settings(self, reference: str, reading: str, signal: str) -> Plain:
-        """Settings of "network" and "training", and the "texts" to learn from, for some of a reference's networks."""
-        own: Plain = {"network": dict(self.network), "training": dict(self.training), "texts": None}
+        """Settings of "network" and "training", and the "texts" to learn from, for some of a reference's networks.
+
+        The recipe's "network" is that of scorers; other networks have what changes for their reading say.
+        """
+        scorer = READINGS[reading] == "scorer"
+        own: Plain = {"network": dict(self.network) if scorer else {}, "training": dict(self.training), "texts": None}
         mine = {"reference": reference, "reading": reading, "signal": signal}
         for change in self.changes:
             if all(change.get(name, value) == value for name, value in mine.items()):
-                own["network"].update(change.get("network", {}))
+                own["network"].update(change.get("network", {}) if scorer or "reading" in change else {})
                 own["training"].update(change.get("training", {}))
                 own["texts"] = change.get("texts", own["texts"])
         return own

@@ -30,6 +30,13 @@ METRICS_OF_ALL: Mapping[str, tuple[str, Options]] = {
     "iou_lexical_labels": ("neighbour_iou", {"similarity": "lexical", "by": "labels"}),
     "iou_semantic_top": ("neighbour_iou", {"similarity": "semantic", "by": "top"}),
     "iou_semantic_labels": ("neighbour_iou", {"similarity": "semantic", "by": "labels"}),
+    "sufficiency": ("sufficiency", {}),
+    "deletion_area": ("deletion_area", {}),
+    "insertion_area": ("insertion_area", {}),
+    "iou_lexical_top_gain": ("neighbour_iou_gain", {"similarity": "lexical", "by": "top"}),
+    "iou_lexical_labels_gain": ("neighbour_iou_gain", {"similarity": "lexical", "by": "labels"}),
+    "iou_semantic_top_gain": ("neighbour_iou_gain", {"similarity": "semantic", "by": "top"}),
+    "iou_semantic_labels_gain": ("neighbour_iou_gain", {"similarity": "semantic", "by": "labels"}),
     "forwards": ("forwards", {}),
     "seconds": ("seconds", {}),
 }
@@ -71,7 +78,7 @@ class StudyGrader:
         label = learned_label(network.reading, network.signal, network.reference)
         tables = [self.records(label, network.seed, grades, explained, network)]
         theirs = {name: pair[0].tolist() for name, pair in pairs.items() if name in BESIDE}
-        if network.reading == "tokens" and theirs:
+        if network.reading == self.recipe.readings[0] and theirs:
             tables.append(self.records(network.reference, network.seed, theirs, test, network))
         return tables
 
@@ -85,8 +92,9 @@ class StudyGrader:
                 own["encoder"] = None if self.recipe.encoder is None else filled(self.recipe.encoder)
             made = METRICS.get(metric).configured(**settings, **own)
             grades[name] = [grade.value for grade in made.measure(evidence)]
+        grades[grading.AGAINST] = grading.against(self.model, explained)
         if all(one.example.rationale is not None for one in explained):
-            grades |= grading.rationales(explained)
+            grades |= grading.rationales(explained) | grading.stability(explained)
         return grades
 
     def records(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from didact import disk
+from didact.experiments.distillation.kept import KEPT_NOTE, READS, STABLE_NOTE, kept_table, stable_table
 from didact.experiments.distillation.recipe import READINGS, SIGNALS, learned_label
 from didact.experiments.engine.objects import read_object
 from didact.experiments.engine.toml import Options, Plain
@@ -48,7 +49,10 @@ def read_summary(folder: Path) -> Plain:
 def markdown(summary: Options) -> str:
     """The table under a title, and how to read it."""
     title = f"# {markdown_text(str(summary['study']['name']))}: learned explainers beside their references"
-    return "\n".join([title, "", table(summary), "", NOTE, ""])
+    parts = [title, table(summary), NOTE]
+    for made, note in ((kept_table(summary), KEPT_NOTE), (stable_table(summary), STABLE_NOTE)):
+        parts += [made, note] if made else []
+    return "\n\n".join(parts) + "\n"
 
 
 def table(summary: Options) -> str:
@@ -72,7 +76,7 @@ def _network(summary: Options, reference: str, signal: str, reading: str) -> Ite
     if not rows or not facts:
         return
     title = f"{reference}, {signal.replace('_', ' ')}"
-    title += ", reads words" if reading == "words" else ""
+    title += READS[reading]
     title += "" if len(facts) == 3 else f", {len(facts)} initialisations"
     texts = max(row["n"] for row in summary["versus"])
     for beside, words in ((f"abs({reference})", "absolute weights"), (reference, "weights as given")):

@@ -46,11 +46,17 @@ class JobSource:
         return RECIPES.get(self.kind)().job(self.recipe, self.options)
 
 
-def run_recipe(recipe: TomlRecipe, options: RunOptions) -> RunResult:
-    """Carry out a recipe with as many processes as the options say; what was done before is not done again."""
+def run_recipe(recipe: TomlRecipe, options: RunOptions, job: RecipeJob | None = None) -> RunResult:
+    """Carry out a recipe with as many processes as the options say; what was done before is not done again.
+
+    Args:
+        recipe: what to do.
+        options: where.
+        job: the recipe's job, where it was made already.
+    """
     _check_places(options)
     source = JobSource(recipe.kind, recipe.on_device(options.device), options)
-    return run_job(source(), source)
+    return run_job(source() if job is None else job, source)
 
 
 def run_job(job: RecipeJob, source: JobSource | None = None) -> RunResult:
@@ -75,7 +81,7 @@ def run_job(job: RecipeJob, source: JobSource | None = None) -> RunResult:
         first, why = next(iter(progress.failed.items()))
         raise DidactError(
             f"{len(progress.failed)} steps failed, the first of them {first}: {why}; all others are kept, see "
-            f"{progress.log}, and the same command goes on from there"
+            f"{progress.log}, and the same command resumes from there"
         )
     return RunResult(options.out, len(progress.left), complete)
 

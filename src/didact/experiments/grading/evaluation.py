@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +12,7 @@ from didact.experiments.grading.report.markdown import markdown
 from didact.experiments.grading.report.page import page
 from didact.experiments.grading.report.sentences import headlines
 from didact.experiments.grading.report.tabular import rows
+from didact.render.notebook import framed
 from didact.store import explanations as explanation_store
 from didact.store import records as record_store
 from didact.types import Explanation, Record
@@ -59,4 +59,4 @@ class Evaluation:
         return markdown(self.findings)
 
     def _repr_html_(self) -> str:
-        return f'<iframe srcdoc="{html.escape(page(self.findings))}" style="width:100%;height:40em;border:0"></iframe>'
+        return framed(page(self.findings))

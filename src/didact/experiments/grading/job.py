@@ -1,7 +1,7 @@
 """Carries out a recipe of grading in keyed steps: explanations of chunks of examples, then their grades.
 
 A part holds the explanations, or the grades, of one chunk of examples, under a hash of everything that decides it. A
-run that was killed finds its parts and goes on; a run with one explainer more computes that one only. Chunks are the
+run that was killed finds its parts and resumes; a run with one explainer more computes that one only. Chunks are the
 same in every run, so the numbers are too, to the last bit.
 
     OUT/recipe.toml            the recipe

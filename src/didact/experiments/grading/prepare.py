@@ -3,37 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from didact.attribution.base import ATTRIBUTIONS, check_inputs, check_needs, takes
 from didact.data.dataset import Dataset
 from didact.data.load import load_data
 from didact.errors import InputError, ParameterError
-from didact.experiments.engine.toml import Entry, Options, Plain
+from didact.experiments.engine.toml import Entry, Options, Plain, check_labels
 from didact.experiments.grading.recipe import ALL, GradingRecipe
 from didact.metrics.base import METRICS
 from didact.models.load import load_model
 from didact.protocols import Explainer, Metric, Model
+from didact.registry import Registry
 
 CONTROLS = ("random", "trivial")
 """Explainers that no table is without."""
-
-CHOSEN = (
-    "comprehensiveness",
-    "sufficiency",
-    "deletion_area",
-    "insertion_area",
-    "rationale_auc",
-    "rationale_average_precision",
-    "rationale_f1",
-    "neighbour_iou",
-    "seed_stability",
-    "top_k_agreement",
-    "forwards",
-    "seconds",
-)
-"""The metrics of a recipe that names none, as far as the data allow them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +86,20 @@ def _explainers(recipe: GradingRecipe, model: Model, data: Dataset) -> dict[str,
     entries = recipe.explainers
     if isinstance(entries, str):
         cards = [c for c in ATTRIBUTIONS.cards() if c.needs <= model.capabilities and takes(c, data.examples)]
-        entries = tuple(Entry(c.name, c.name) for c in cards if not c.needs_rationale or has_rationales(data))
-    return {one.label: ATTRIBUTIONS.get(one.name).configured(**one.settings) for one in entries}
+        cards = [c for c in cards if not c.needs_rationale or has_rationales(data)]
+        entries = tuple(Entry(c.name, c.name) for c in cards if entries == ALL or c.default)
+    chosen = _registered(entries, ATTRIBUTIONS)
+    return {one.label: ATTRIBUTIONS.get(one.name).configured(**one.settings) for one in chosen}
+
+
+def _registered(entries: Sequence[Entry], registry: Registry[Any, Any]) -> list[Entry]:
+    """Entries under the registered names of what they name; an alias is no label of its own."""
+    renamed = []
+    for one in entries:
+        name = registry.resolve(one.name)
+        renamed.append(dataclasses.replace(one, name=name, label=name if one.label == one.name else one.label))
+    check_labels(renamed, f"{registry.kind}s")
+    return renamed
 
 
 def _metrics(
@@ -110,10 +108,10 @@ def _metrics(
     entries = recipe.metrics
     if isinstance(entries, str):
         missing = _missing(recipe, model, data, explainers)
-        names = [card.name for card in METRICS.cards() if card.name != "break_even" and not card.needs & missing]
-        entries = tuple(Entry(name, name) for name in names if entries == ALL or name in CHOSEN)
+        cards = [card for card in METRICS.cards() if card.name != "break_even" and not card.needs & missing]
+        entries = tuple(Entry(card.name, card.name) for card in cards if entries == ALL or card.default)
     metrics: dict[str, Metric] = {}
-    for one in entries:
+    for one in _registered(entries, METRICS):
         card = METRICS.card(one.name)
         if "repeats" in card.needs and len(recipe.seeds) < 2:
             raise ParameterError(f"{one.name} compares seeds; give at least two, as in seeds = [0, 1, 2]")

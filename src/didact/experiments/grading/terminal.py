@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 WIDTH = 26
 """Characters that a metric takes: a mean, a mark and an interval."""
-LEGEND = "*: best mean, significantly before another   ≈: not distinguishable from it   below and dim: controls"
+LEGEND = (
+    "*: best mean, significantly better than another   ≈: not significantly different from it   below and dim: controls"
+)
 
 
 def show(findings: GradingFindings, console: Console) -> None:

@@ -156,7 +156,11 @@ class MaskingFindings:
     def _leading(self) -> list[str]:
         """Whether the refined (else the trained) explainer leads, against rivals as they are and with its own right."""
         if not self._tested:
-            return [f"{WARNING}{self.texts} test texts are too few to tell explainers apart."] if self.texts else []
+            return (
+                [f"{WARNING}{self.texts} test texts are too few for significant differences between explainers."]
+                if self.texts
+                else []
+            )
         chosen = [*self.recipe.selections, *self._drawn]
         stage = self.recipe.stages[-1]
         given = [row for row in self.rows if row not in chosen]

@@ -28,6 +28,9 @@ AML_METRICS: Mapping[str, Measure] = {
 """The five metrics of AML: at 20 % of the units, and the mean over 1, 5, 10, 20 and 50 %. Its code divides that sum by
 six, the paper and ERASER by five, as is done here."""
 
+PANEL = ("log_odds_difference", "comprehensiveness", "sufficiency", "deletion_area", "insertion_area")
+"""Metrics of a learned explainer on held-out texts: of words masked, deleted and kept, few of them and all in turn."""
+
 GIVEN = frozenset({"model", "text", "classes", "rationale"})
 """What a judge has of what metrics need: the model, and the explanation with its text."""
 
@@ -54,7 +57,13 @@ def judge(metric: str, **settings: object) -> Judge:
         raise ParameterError(f"{metric} cannot choose between explanations, as it {why}; {_CURE}")
     given = ", ".join(f"{setting}={value}" for setting, value in settings.items())
     shares = tuple(percent / 100 for percent in getattr(made, "percents", ()) if 0 < percent < 100)
-    return Judge(f"{metric} ({given})" if given else metric, not card.higher_is_better, MetricGrade(made), shares)
+    name, lower = f"{metric} ({given})" if given else metric, not card.higher_is_better
+    return Judge(name, lower, MetricGrade(made), shares, of_classes="classes" in card.needs)
+
+
+def panel() -> tuple[Judge, ...]:
+    """The judges that a learned explainer is held against its reference by."""
+    return tuple(judge(metric) for metric in PANEL)
 
 
 def metric_of(name: str, **settings: object) -> Metric:

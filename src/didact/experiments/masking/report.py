@@ -33,10 +33,10 @@ WIDEST = 6
 """Columns of a table that a terminal shows with intervals."""
 
 TIED, OWN = "≈", "°"
-MARKS = {TIED: "not distinguishable from the best of the column", OWN: "trained for this metric"}
+MARKS = {TIED: "not significantly different from the best of the column", OWN: "trained for this metric"}
 NOTES = (
-    "Means over the test texts ± 1.96 standard errors; best of a column in bold, ≈ not distinguishable from it (every "
-    "two compared by a studentised bootstrap, corrected over all metrics).",
+    "Means over the test texts ± 1.96 standard errors; best of a column in bold, ≈ not significantly different "
+    "from it (every two compared by a studentised bootstrap, corrected over all metrics).",
     "paml explains in one pass; faml trains its network further for each text and keeps the map that the metric rates "
     "best on that text. A selection takes the best of its members for each text, by the metric of the column.",
     "In a text of few units the smallest shares round to no unit at all, and the value is 0 for every explainer.",

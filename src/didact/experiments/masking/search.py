@@ -1,6 +1,6 @@
 """Search for the settings that a metric rates best, with the tree-structured Parzen estimator (TPE) of Optuna.
 
-All trials are stored in a journal file: a search that was killed goes on where it stopped. A trial that was running
+All trials are stored in a journal file: a search that was killed resumes where it stopped. A trial that was running
 then has its settings already, and is evaluated again with these. The settings of a trial depend on the seed, its number
 and the trials before it, so a search that was killed ends as one that was not, and several processes give what one
 gives with as many trials at a time.
@@ -198,7 +198,7 @@ def _evaluator(objective: Objective, together: int) -> Iterator[Evaluate]:
                     yield (waiting[done], *done.result())
             except BrokenProcessPool:
                 raise DidactError(
-                    "a process of the search was killed, or had too little memory; the same call goes on where it "
+                    "a process of the search was killed, or had too little memory; the same call resumes where it "
                     "stopped, with fewer trials together if need be"
                 ) from None
 

@@ -224,6 +224,14 @@ deep_shap L2E 0.57±0.33 2.98±0.77 1.85±0.23
     )
 }
 
+SIZES: Mapping[str, tuple[int, int, int, int]] = {
+    "ag_news": (108_000, 12_000, 7_600, 38),
+    "sst2": (6_920, 872, 1_821, 17),
+    "cola": (8_551, 527, 516, 8),
+    "movie_rationales": (2_864, 320, 200, 666),
+}
+"""Table 6: data set -> texts of train, validation and test, and words of a text."""
+
 FIGURES: Mapping[int, str] = {3: "movie_rationales", 4: "ag_news", 5: "sst2", 6: "cola"}
 """Figure -> the data set whose inference times it shows."""
 

@@ -97,7 +97,7 @@ def _simulability(number: int, measured: ScaffoldingRuns) -> Iterator[str]:
     for name, run in runs.items() or [("", None)]:
         columns = list(printed[SMAT])
         if run is not None and number != 7:
-            columns = list(dict.fromkeys([*columns, *(str(group.size) for group in _first_student(run))]))
+            columns = sorted({*columns, *(str(group.size) for group in _first_student(run))}, key=int)
         labels = dict.fromkeys([*printed, *([] if run is None else _methods(run, number))])
         sides = ["paper", "end here"] + (["area here"] if run is not None and AREA in run.measures else [])
         heads = [f"{column}: {side}" for column in columns for side in sides]

@@ -109,7 +109,7 @@ class Claim:
     Attributes:
         group: of the students.
         method: the trained explainer.
-        rival: "none", or the best static explainer.
+        rival: "none", the best static explainer, or the first of the trained ones.
         measure: area or end.
         gain: the paired difference with its interval.
         adjusted: p after Holm's correction over all claims of this measure.
@@ -192,8 +192,10 @@ class ScaffoldingFindings:
 
     @cached_property
     def groups(self) -> list[TaughtGroup]:
-        """Kinds and sizes of students, in order."""
-        return list(dict.fromkeys(TaughtGroup(one.student, one.size) for one in self.simulation.settings))
+        """Kinds of students in the order of the recipe, each with its sizes from the smallest on."""
+        kinds = list(dict.fromkeys(one.student for one in self.simulation.settings))
+        groups = {TaughtGroup(one.student, one.size) for one in self.simulation.settings}
+        return sorted(groups, key=lambda group: (kinds.index(group.student), group.size))
 
     @cached_property
     def every_row(self) -> list[TaughtRow]:
@@ -249,7 +251,7 @@ class ScaffoldingFindings:
 
     @cached_property
     def claims(self) -> list[Claim]:
-        """Every trained explainer against none and against the best static one, by every measure."""
+        """Every trained explainer against none, the best static one and the first trained one, by every measure."""
         claims = []
         for measure in self.measures:
             made = [claim for group in self.groups for claim in self._claimed(group, measure)]
@@ -258,13 +260,13 @@ class ScaffoldingFindings:
         return claims
 
     def _claimed(self, group: TaughtGroup, measure: str) -> list[Claim]:
-        rivals = [self.row(group, NONE), self.best_static(group, measure)]
+        trained = [row for row in self.rows[group] if row.role == "trained"]
+        rivals = [self.row(group, NONE), self.best_static(group, measure), *trained[:1]]
         return [
             Claim(group, row.method, rival.method, measure, row.over(rival, measure))
-            for row in self.rows[group]
-            if row.role == "trained"
+            for row in trained
             for rival in rivals
-            if rival is not None
+            if rival is not None and rival is not row
         ]
 
     @cached_property
@@ -278,7 +280,8 @@ class ScaffoldingFindings:
             if claim.measure == self.measures[0]:
                 tested = "" if math.isfinite(claim.adjusted) else " (too few students to test)"
                 sure = "significant" if claim.holds else "not significantly better"
-                rival = claim.rival if claim.rival == NONE else f"the best static explainer, {claim.rival}"
+                best = self.role(claim.rival) == "static"
+                rival = f"the best static explainer, {claim.rival}" if best else claim.rival
                 lines.append(
                     f"{claim.group}: {claim.method} against {rival}: {claim.measure} {self.points(claim.gain)}, "
                     f"{sure}{tested}."
@@ -380,9 +383,11 @@ def used_heads(facts: Options) -> Sequence[tuple[int, int, float]]:
 
 
 def _leading(compared: Comparison, best: str) -> str:
-    """Who has the highest AUC, and from whom that cannot be told apart."""
+    """Who has the highest AUC, and which others do not differ significantly."""
     mean = compared.means[compared.names.index(best)]
     tied = [name for name in compared.names if name in compared.leaders and name != best]
     if not tied:
         return f"{best} agrees best with people, AUC {mean:.3f}"
-    return f"{best} has the highest agreement with people, AUC {mean:.3f}, not distinguishable from {listed(tied)}"
+    return (
+        f"{best} has the highest agreement with people, AUC {mean:.3f}, not significantly different from {listed(tied)}"
+    )

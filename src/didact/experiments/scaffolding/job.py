@@ -5,7 +5,7 @@ Beside the files of a simulation (``didact.experiments.simulability.job``):
 OUT/explainers.json     what each training took and gave: weights of heads, verdicts
 OUT/plausibility.json   agreement of explanations with what people marked
 OUT/parts/explainers/   trained explainers, each under a hash of all that decides it
-OUT/parts/training/     their checkpoints, from which a killed training goes on
+OUT/parts/training/     their checkpoints, from which a killed training resumes
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class ScaffoldingJob(SimulabilityJob):
         super().finish(complete=complete)
 
     def train(self, label: str) -> pa.Table:
-        """Train an explainer; its checkpoints stay, so that a killed training goes on."""
+        """Train an explainer; its checkpoints stay, so that a killed training resumes."""
         entry = self._entry(label)
         key = self._training(entry).key
         given = TrainingInput(
@@ -91,6 +91,7 @@ class ScaffoldingJob(SimulabilityJob):
             validation=self._validation_texts,
             held_out=0.0,
             folder=self.parts.root / "training" / key,
+            parts=self.parts,  # so that trainings that begin with the same search share its students
             data=self.name,
         )
         explainer = PRESETS.get(entry.name).configured(**entry.settings).train(given)

@@ -1,1 +1,1 @@
-"""Grading by teaching as an experiment: recipes, a runner that goes on where it was, tables and charts."""
+"""Grading by teaching as an experiment: recipes, a runner that resumes where it was, tables and charts."""

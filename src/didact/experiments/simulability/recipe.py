@@ -22,7 +22,7 @@ from didact.experiments.engine.toml import (
 )
 from didact.settings import Between, shown
 from didact.simulation.controls import CONTROLS
-from didact.simulation.hints import HintFormat
+from didact.simulation.hints import Distribution, HintFormat
 from didact.simulation.scoring import METRICS
 from didact.simulation.simulability import Plan
 from didact.students.base import CHANNELS, Reads
@@ -209,8 +209,8 @@ def format_label(format: HintFormat) -> str:
     """A format in a few words."""
     if format.kind == "top":
         return f"{100 * format.share:g} %"
-    if format.kind == "softmax":
-        return "softmax" if format.temperature is None else f"softmax / {format.temperature:g}"
+    if format.kind in get_args(Distribution):
+        return format.kind if format.temperature is None else f"{format.kind} / {format.temperature:g}"
     return "dense" if format.bits is None else f"{format.bits} bit{'s' if format.bits > 1 else ''}"
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import html
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from didact.experiments.simulability import report
 from didact.experiments.simulability.findings import SimulabilityFindings, find
+from didact.render.notebook import framed
 from didact.simulation.gains import SimulabilityGains
 from didact.simulation.simulability import Simulation
 
@@ -61,5 +61,4 @@ class SimulabilityResult:
         return report.markdown(self.findings)
 
     def _repr_html_(self) -> str:
-        shown = html.escape(report.page(self.findings))
-        return f'<iframe srcdoc="{shown}" style="width:100%;height:40em;border:0"></iframe>'
+        return framed(report.page(self.findings))

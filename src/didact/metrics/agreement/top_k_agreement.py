@@ -22,6 +22,7 @@ from didact.types import Floats, Grade, MetricCard
         low=0.0,
         high=1.0,
         needs=frozenset({"others"}),
+        default=True,
     )
 )
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from didact.types import Grade, MetricCard
         reference="our own",
         higher_is_better=False,
         low=0.0,
+        default=True,
     )
 )
 @dataclass(frozen=True, kw_only=True)

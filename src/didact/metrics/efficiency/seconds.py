@@ -18,6 +18,8 @@ from didact.types import Grade, MetricCard
         higher_is_better=False,
         low=0.0,
         timed=True,
+        default=True,
+        aliases=("time", "runtime"),
     )
 )
 @dataclass(frozen=True, kw_only=True)

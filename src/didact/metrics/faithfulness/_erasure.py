@@ -53,7 +53,7 @@ class Erasure(BaseMetric):
 def ranking(explanation: Explanation) -> Ints:
     """Numbers of the units, the one that speaks most for the target first.
 
-    Signed scores count with their sign: a unit that speaks against the target comes last. Equal scores are put in an
+    Signed scores count with their sign: a unit that opposes the target comes last. Equal scores are put in an
     order drawn from the text alone, so that it is the same for every explainer and favours no place in the text.
     """
     scores = explanation.array

@@ -16,12 +16,16 @@ def score_all_labels(
 ) -> list[Floats]:
     """Outputs (variants, labels) of every text, in one call that evaluates each variant once per label.
 
-    Outputs are logits, or log-probabilities where the model has no logits.
+    Outputs are logits, or log-probabilities where the model has no logits; of a word's label, those of the same word.
     """
     scale: Scale = "logit" if "logit" in model.scales else "log_probability"
-    targets = [Target(number, label, scale) for number, label in enumerate(model.labels)]
-    size = len(targets)
+    size = len(model.labels)
+    targets = [
+        Target(number, label, scale, explanation.target.answer)
+        for explanation in explanations
+        for number, label in enumerate(model.labels)
+    ]
     units = [explanation.units for explanation in explanations for _ in range(size)]
     rows = [masks for masks in keep for _ in range(size)]
-    values = model.score(units, targets * len(explanations), rows, settled(model, absence))
+    values = model.score(units, targets, rows, settled(model, absence))
     return [np.stack(values[start : start + size], axis=1) for start in range(0, len(values), size)]

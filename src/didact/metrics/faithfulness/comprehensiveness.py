@@ -20,6 +20,8 @@ from didact.types import Grade, MetricCard
         low=-1,
         high=1,
         needs=frozenset({"model"}),
+        default=True,
+        aliases=("aopc_comprehensiveness", "aopc_compr"),
     )
 )
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,8 @@ from didact.types import Grade, MetricCard
         low=0,
         high=1,
         needs=frozenset({"model"}),
+        default=True,
+        aliases=("insertion_auc", "insertion"),
     )
 )
 @dataclass(frozen=True, kw_only=True)

@@ -22,13 +22,14 @@ from didact.types import Explanation, Floats, Grade, MetricCard, Prediction
         reference="Situ et al. 2021 (L2E)",
         higher_is_better=True,
         needs=frozenset({"model", "classes"}),
+        aliases=("log_odds",),
     )
 )
 @dataclass(frozen=True, kw_only=True)
 class LogOddsDifference(Erasure):
     """Mean over k of LO(p(x)) - LO(p(x with its top k % of units masked)), where LO(p) = ln(p / (1 - p)).
 
-    High where the units that speak for the label carry it. The log-odds are computed from the outputs of all labels,
+    High where the units that support the label carry it. The log-odds are computed from the outputs of all labels,
     the label's own against the others together, so that a probability that rounds to 1 still has the log-odds it
     should; they are held to plus and minus ``limit``, for functions that return exactly 0 or 1. Where labels do not
     exclude each other, the log-odds of a label are its logit. Texts of which all units are selected count like others.
@@ -68,10 +69,12 @@ class LogOddsDifference(Erasure):
         return grades
 
     def _log_odds(self, explanation: Explanation, outputs: Floats) -> Floats:
-        """Log-odds of the explained label: (variants, labels) -> (variants,)."""
-        index = explanation.target.index
+        """Log-odds of the label against the others, or the contrasted one: (variants, labels) -> (variants,)."""
+        index, other = explanation.target.index, explanation.target.contrast
         own = outputs[:, index]
-        if _excludes(explanation.prediction):
+        if other is not None:
+            own = own - outputs[:, other]
+        elif _excludes(explanation.prediction):
             own = own - np.logaddexp.reduce(np.delete(outputs, index, axis=1), axis=1)
         return np.clip(own, -self.limit, self.limit)
 

@@ -32,6 +32,7 @@ _KNOWN: WeakKeyDictionary[Model, dict[tuple[object, ...], Bounds]] = WeakKeyDict
         low=0,
         high=1,
         needs=frozenset({"model"}),
+        aliases=("naopc", "normalized_aopc"),
     )
 )
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +94,7 @@ class NormalisedAopc(BaseMetric):
     def _key(self, model: Model, explanation: Explanation) -> tuple[object, ...]:
         units = explanation.units
         settings = (self.exact_units, self.beam, settled(model, self.absence))
-        return (units.example.fields, units.regions, explanation.target.index, *settings)
+        return (units.example.fields, units.regions, explanation.target.index, explanation.target.contrast, *settings)
 
 
 def _both_ways(explanation: Explanation) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:

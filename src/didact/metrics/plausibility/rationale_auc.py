@@ -18,6 +18,8 @@ from didact.types import Floats, Grade, MetricCard
         low=0.0,
         high=1.0,
         needs=frozenset({"rationale"}),
+        default=True,
+        aliases=("rationale_auroc", "auc_plausibility"),
     )
 )
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,8 @@ from didact.types import Floats, Grade, MetricCard
         low=0.0,
         high=1.0,
         needs=frozenset({"rationale"}),
+        default=True,
+        aliases=("auprc", "average_precision", "auprc_plau"),
     )
 )
 @dataclass(frozen=True, kw_only=True)

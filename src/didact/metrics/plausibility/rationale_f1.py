@@ -22,6 +22,8 @@ SHARE = 0.3
         low=0.0,
         high=1.0,
         needs=frozenset({"rationale"}),
+        default=True,
+        aliases=("token_f1", "token_f1_plau"),
     )
 )
 @dataclass(frozen=True, kw_only=True)

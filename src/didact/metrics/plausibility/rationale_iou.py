@@ -19,6 +19,7 @@ from didact.types import Floats, Grade, MetricCard
         low=0.0,
         high=1.0,
         needs=frozenset({"rationale"}),
+        aliases=("token_iou", "token_iou_plau"),
     )
 )
 @dataclass(frozen=True, kw_only=True)

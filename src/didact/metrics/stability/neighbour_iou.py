@@ -29,6 +29,7 @@ Sets = Mapping[str, Mapping[str, float]]
         low=0.0,
         high=1.0,
         needs=frozenset({"corpus", "text"}),
+        default=True,
     )
 )
 @dataclass(frozen=True, kw_only=True)
@@ -82,11 +83,26 @@ class NeighbourIou(BaseMetric):
                 groups.setdefault(explanation.prediction.label, []).append(number)
         for members in groups.values():
             own = [words[number] for number in members]
-            near = self._nearest(evidence, [evidence.explanations[number] for number in members], own)
-            sets = [self._sets(text) for text in own]
-            for number, mine, neighbours in zip(members, sets, near, strict=True):
-                grades[number] = _grade(mine, [sets[i] for i in neighbours.numbers], neighbours)
+            explained = [evidence.explanations[number] for number in members]
+            names = [explanation.example.fingerprint for explanation in explained]
+            near = self._nearest(evidence, explained, own)
+            for number, grade in zip(members, self.compared(own, near, names), strict=True):
+                grades[number] = grade
         return grades
+
+    def compared(self, words: Sequence[Words], near: Sequence[Near], names: Sequence[str]) -> list[Grade]:
+        """Grades of texts of one prediction.
+
+        Args:
+            words: with their scores, per text.
+            near: the neighbours of each, as places in this list.
+            names: of the texts, whatever their order.
+        """
+        sets = [self.sets(text) for text in words]
+        return [
+            graded(mine, [sets[place] for place in neighbours.numbers], neighbours)
+            for mine, neighbours in zip(sets, near, strict=True)
+        ]
 
     def _nearest(self, evidence: Evidence, own: Sequence[Explanation], words: Sequence[Words]) -> list[Near]:
         names = [explanation.example.fingerprint for explanation in own]
@@ -104,7 +120,8 @@ class NeighbourIou(BaseMetric):
             raise InputError(f"{self.card.name} by semantic similarity needs an encoder, or the explained model")
         return sentence_vectors(source, [explanation.example for explanation in own])
 
-    def _sets(self, words: Words) -> Sets:
+    def sets(self, words: Words) -> Sets:
+        """The important word types of a text, by label."""
         scores = words.scores
         if self.by == "top":
             return {"top": _types(words, top(scores, top_size(len(words), self.share)))}
@@ -121,7 +138,8 @@ class NeighbourIou(BaseMetric):
         }
 
 
-def _grade(mine: Sets, theirs: Sequence[Sets], near: Near) -> Grade:
+def graded(mine: Sets, theirs: Sequence[Sets], near: Near) -> Grade:
+    """The mean overlap of a text's sets with those of its neighbours."""
     values = [_iou(mine, other) for other in theirs]
     parts = {f"neighbour {number}": value for number, value in enumerate(values, start=1)}
     if len(near.similarities):

@@ -21,6 +21,7 @@ from didact.types import Grade, MetricCard
         low=-1.0,
         high=1.0,
         needs=frozenset({"repeats"}),
+        default=True,
     )
 )
 @dataclass(frozen=True, kw_only=True)

@@ -12,11 +12,12 @@ import torch
 
 from didact.errors import ModelError, ParameterError
 from didact.meter import count
+from didact.models.batch import EncodedBatch
 from didact.models.exclusive import exclusive
 from didact.models.functions.identity import FunctionIdentity
 from didact.models.functions.inputs import FunctionInputs, TextInputs
 from didact.models.heads.classes import ClassesHead
-from didact.models.outputs import labelled
+from didact.models.outputs import described, labelled
 from didact.ops.masking import unique_rows
 from didact.progress import advance, working
 from didact.protocols import TargetLike
@@ -46,6 +47,7 @@ class BlackBox:
     """
 
     precision = 1e-3
+    __repr__ = described
 
     def __init__(
         self,
@@ -134,9 +136,10 @@ class BlackBox:
             rows.append([numbers[i] for i in inverse])
         outputs = torch.from_numpy(np.log(np.maximum(self._evaluate("evaluating variants", list(variants)), 1e-300)))
         count(forwards=sum(len(masks) for masks in keep), evaluated=len(variants))
-        head = ClassesHead(self.labels)
+        head, batch = ClassesHead(self.labels), EncodedBatch({}, ())
         return [
-            head.values(outputs[own], [target] * len(own)).numpy() for own, target in zip(rows, targets, strict=True)
+            head.explained(outputs[own], [target] * len(own), batch).numpy()
+            for own, target in zip(rows, targets, strict=True)
         ]
 
     def _evaluate(self, what: str, variants: Sequence[Hashable]) -> Floats:

@@ -124,7 +124,8 @@ class TextInputs:
         operator = Absence.parse(name, KINDS)
         if operator.kind not in ("delete", "token", "sample"):
             raise ParameterError(
-                f"a predict function sees only text; use absence 'delete', 'token:X' or 'sample:SEED', not {name!r}"
+                "a predict function sees only text; use the perturbation absence='delete', 'token:X' or 'sample:SEED', "
+                f"not {name!r}"
             )
         return operator
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast
 
+import torch
 from torch import Tensor, nn
 
 from didact.errors import CapabilityError, ParameterError
@@ -132,7 +133,16 @@ class Head(ABC):
 
     @abstractmethod
     def values(self, outputs: Tensor, targets: Sequence[Target], batch: EncodedBatch) -> Tensor:
-        """The explained number per row, differentiable: (rows, ...) -> (rows,)."""
+        """The number of each row's target, which is not contrastive, differentiable: (rows, ...) -> (rows,)."""
+
+    def explained(self, outputs: Tensor, targets: Sequence[Target], batch: EncodedBatch) -> Tensor:
+        """``values``; of a contrastive target, the first label's less the second's."""
+        if all(target.contrast is None for target in targets):
+            return self.values(outputs, targets, batch)
+        first = self.values(outputs, [target.first for target in targets], batch)
+        second = self.values(outputs, [target.second or target for target in targets], batch)
+        contrastive = torch.tensor([target.contrast is not None for target in targets], device=first.device)
+        return torch.where(contrastive, first - second, first)
 
     def readout(self, outputs: Tensor, batch: EncodedBatch) -> Tensor:
         """All that is predicted of the whole input, for a loss: log-probabilities of labels, or numbers.

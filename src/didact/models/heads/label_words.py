@@ -149,7 +149,7 @@ def _check_apart(words: Sequence[str], tokens: Sequence[Sequence[int]]) -> None:
         for other, ids in zip(words, tokens, strict=True):
             if word is not other and list(ids[: len(own)]) == list(own):
                 raise ParameterError(
-                    f"the label words {word!r} are the first tokens of {other!r}, so they cannot be told apart; give "
+                    f"the label words {word!r} are the first tokens of {other!r}, so they are ambiguous; give "
                     "words of which none begins with another"
                 )
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from didact.errors import InputError
 from didact.models.batch import Inputs, Ints
+from didact.models.encoder_decoder import check_ends, embedded_twice, is_encoder_decoder
 from didact.models.identity import tokenizer_identity
 from didact.models.readers._token_rows import pad, token_rows
 from didact.models.readers.base import READERS, Columns, Masked, Reader, ReaderCard, ReaderOptions
@@ -87,7 +88,10 @@ class TextReader(Reader[Encoding]):
 
     def encode(self, examples: Sequence[Example]) -> list[Encoding]:
         """Token ids, special tokens included."""
-        return self.encoder.encode(examples)
+        codes = self.encoder.encode(examples)
+        if is_encoder_decoder(self.network):
+            check_ends(self.network, codes)
+        return codes
 
     def units(self, examples: Sequence[Example], level: Level) -> list[Units]:
         """Words or tokens by character offsets."""
@@ -95,9 +99,7 @@ class TextReader(Reader[Encoding]):
 
     def whole(self, codes: Sequence[Encoding]) -> Inputs:
         """Padded batches of token ids with an attention mask, and segment ids where the network has them."""
-        width = max(len(code) for code in codes)
-        ids = np.stack([pad(code.ids, width, self.special.pad_id) for code in codes])
-        return {**self._around(codes, width), "input_ids": self.tensor(ids)}
+        return self._filled(codes, max(len(code) for code in codes))
 
     def absence(self, name: str) -> Absence:
         """Any operator that the vocabulary has a token for."""
@@ -127,7 +129,9 @@ class TextReader(Reader[Encoding]):
         return vector
 
     def embedded(self, codes: Sequence[Encoding], vectors: Tensor) -> Inputs:
-        """Embeddings in place of token ids."""
+        """Embeddings in place of token ids; beside them where a decoder reads the text once more."""
+        if is_encoder_decoder(self.network):
+            return embedded_twice(self.network, self._filled(codes, vectors.shape[1]), vectors)
         return {**self._around(codes, vectors.shape[1]), "inputs_embeds": vectors}
 
     @property
@@ -138,6 +142,11 @@ class TextReader(Reader[Encoding]):
     @property
     def _table(self) -> nn.Module:
         return cast("PreTrainedModel", self.network).get_input_embeddings()
+
+    def _filled(self, codes: Sequence[Encoding], width: int) -> Inputs:
+        """Token ids up to a width, and what goes with them."""
+        ids = np.stack([pad(code.ids, width, self.special.pad_id) for code in codes])
+        return {**self._around(codes, width), "input_ids": self.tensor(ids)}
 
     def _around(self, codes: Sequence[Encoding], width: int) -> Inputs:
         """Attention mask and segment ids."""

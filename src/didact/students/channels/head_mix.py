@@ -70,7 +70,10 @@ class HeadMixChannel(LossChannel):
         logits = output.attention  # (S, B, H, L)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         shares = simplex(head.phi, self.normalise).to(logits.dtype)  # (S, H)
-        mixed = (shares[:, None, None] @ logits)[:, :, 0]
+        with torch.autocast(
+            logits.device.type, enabled=False
+        ):  # rounded logits would blur what hints are compared with
+            mixed = (shares[:, None, None] @ logits)[:, :, 0]
         return mixed.masked_fill(~batch.text, FAR_BELOW).log_softmax(-1).clamp_min(math.log(LEAST))
 
 

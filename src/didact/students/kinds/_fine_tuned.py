@@ -46,6 +46,8 @@ class FineTuned(NetworkStudent):
         learning_rate: at its peak.
         batch_size: training examples per step.
         epochs: how often each training example is seen.
+        least_steps: students of few training examples see them twice, three times, ... as often, and are tested as much
+            more rarely, until they make so many steps.
         warmup: share of the steps in which the learning rate rises.
         weight_decay: not for biases and normalisations.
         clip: largest norm of a student's gradient; None for no limit.
@@ -65,6 +67,7 @@ class FineTuned(NetworkStudent):
     learning_rate: float = 5e-5
     batch_size: int = 16
     epochs: int = 5
+    least_steps: int = 0
     warmup: float = 0.1
     weight_decay: float = 0.01
     clip: float | None = 1.0
@@ -78,7 +81,7 @@ class FineTuned(NetworkStudent):
     precision: Precision = "float32"
 
     def __post_init__(self) -> None:
-        at_least(self, batch_size=1, epochs=1, warmup=0, weight_decay=0, dropout=0)
+        at_least(self, batch_size=1, epochs=1, least_steps=0, warmup=0, weight_decay=0, dropout=0)
         name = self.card.name
         if not self.learning_rate > 0:
             raise ParameterError(f"learning_rate of {name} must be above 0, got {self.learning_rate!r}")
@@ -91,6 +94,7 @@ class FineTuned(NetworkStudent):
             learning_rate=self.learning_rate,
             batch_size=self.batch_size,
             epochs=self.epochs,
+            least_steps=self.least_steps,
             warmup=self.warmup,
             weight_decay=self.weight_decay,
             clip=self.clip,

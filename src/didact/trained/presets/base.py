@@ -13,13 +13,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self, get_type_hints
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self, get_type_hints, runtime_checkable
 
 from didact.errors import ParameterError
 from didact.protocols import ExampleLike, Explainer, Model
 from didact.registry import Registry
 from didact.settings import Configured, allowed, fits
-from didact.types import Explanation
+from didact.types import Estimate, Explanation
 
 if TYPE_CHECKING:
     from didact.store.parts import Parts
@@ -72,10 +72,12 @@ class TrainingInput:
         reference: explainers to learn from.
         validation: texts that epochs are compared by, or the share of the examples that is taken for it.
         held_out: texts that the result is measured on, or the share of the examples.
-        folder: where labels and checkpoints are stored: a killed call goes on there when it is made again.
+        folder: where labels and checkpoints are stored: a killed call resumes there when it is made again.
         parts: where labels are stored, if trainings are to share them; inside ``folder`` when not given.
         data: what the texts are, for the explainer's card.
         judge: grades explanations of the validation texts; the epoch that it rates best is kept.
+        panel: metrics by which an explainer that learned another's scores is held against it and against random
+            scores, on validation texts to choose the epoch and on held-out texts for its card.
     """
 
     model: Model
@@ -87,6 +89,7 @@ class TrainingInput:
     parts: Parts | None = None
     data: str = ""
     judge: Judge | None = None
+    panel: Sequence[Judge] = ()
 
     @property
     def explained(self) -> Sequence[Explanation]:
@@ -117,6 +120,14 @@ class ExplainerPreset(Configured, ABC):
     @abstractmethod
     def train(self, given: TrainingInput) -> LearnedExplainer:
         """Train an explainer of the given model."""
+
+
+@runtime_checkable
+class Estimating(Protocol):
+    """A preset that knows beforehand what its training takes."""
+
+    def estimate(self, given: TrainingInput) -> list[Estimate]:
+        """A row per part of the training; nothing is trained."""
 
 
 PRESETS: Registry[ExplainerPreset, PresetCard] = Registry(

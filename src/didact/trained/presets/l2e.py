@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from didact.errors import ParameterError
+from didact.protocols import Model
 from didact.trained.presets.base import ExplainerPreset, PresetCard, TrainingInput, default_reference, register
 from didact.trained.shapes._scorer_config import Positions, Reading
 
 if TYPE_CHECKING:
     from didact.trained.explainer import LearnedExplainer
+
+ShapeChoice = Literal["auto", "encoder", "scorer", "probe"]
 
 
 @register(
@@ -22,13 +25,13 @@ if TYPE_CHECKING:
         summary="A small network learns a slow explainer's scores and gives them in one pass.",
         reference="Situ et al. 2021, Learning to Explain: Generating Stable Explanations Fast",
         shape="scorer",
-        signals=("ranking", "labelling", "regression"),
+        signals=("combined", "labelling", "regression", "ranking"),
         learns=("lime", {"samples": 100}),  # labels of few samples are noisy, but the noise averages out over texts
         examples=(
             "didact train l2e",
             "didact train l2e --model ./my-model --data reviews.jsonl --reference lime --out runs/my-explainer",
             "didact train l2e --data sst2 --limit 2000 --reference kernel_shap --set evaluations=200 "
-            "--signal labelling",
+            "--signal labelling --shape scorer --width 64",
             "didact train l2e --labels labels.jsonl --out runs/from-labels",
             'didact explain "A warm, funny and wonderful film." --explainer runs/l2e --fallback lime',
         ),
@@ -42,44 +45,59 @@ class L2E(ExplainerPreset):
     best epoch is chosen by the validation texts, and how well it follows its reference is measured on the held-out
     ones.
 
+    Settings of a shape that are not given have the values that were best on validation texts; one that the shape does
+    not have is refused.
+
     Args:
-        signal: what the network learns of the reference's scores: "ranking", "labelling" or "regression".
-        signal_settings: further settings of the signal.
-        width: width of the network; a multiple of 4.
-        blocks: number of transformer blocks.
-        dropout: share of numbers set to 0 in training.
-        positions: "none" as published, "sinusoidal" or "learned".
-        reading: what the network reads: "words" of a vocabulary, or "tokens" of the explained model.
-        embeddings: of what is read: "own", random at first and trained, or, of tokens, "kept": the explained model's,
-            which represent rare words too; a matrix that turns them to the width is learned.
-        window: how many words each word attends to on either side; all when not given.
-        min_count: rarer words count as unknown.
+        signal: the loss, what the network learns of the reference's scores: their classes and sizes ("combined"),
+            "labelling", "regression" or "ranking".
+        signal_settings: further settings of the loss.
+        shape: the network: "encoder", a copy of the explained model's own network; "scorer", a small transformer, which
+            is faster and reads no more than a text; "probe", a small network on the explained model's hidden states;
+            or "auto": an encoder where the explained model is a network that can be copied and no setting of a scorer
+            is given, else a scorer.
+        width: of a scorer or probe: size of a hidden state (128); a multiple of 4.
+        blocks: of a scorer: number of transformer blocks (4).
+        dropout: share of numbers set to 0 in training (0.1; scorer 0.2).
+        positions: of a scorer: "none" as published, and for words; "sinusoidal", for tokens; or "learned".
+        reading: of a scorer: what it reads: "tokens" of the explained model, where it has a tokenizer, or "words" of a
+            vocabulary, as published.
+        embeddings: of a scorer: "own", random at first and trained, or, of tokens, "kept": the explained model's, which
+            represent rare words too; a matrix that turns them to the width is learned.
+        window: of a scorer: how many words each word attends to on either side; all when not given.
+        min_count: of a scorer that reads words: rarer ones count as unknown (2).
+        backbone: of an encoder: a directory or Hub id, or "explained" for a copy of the explained model's own.
+        layers: of a probe: the model's layers whose states are read; -1 is the last.
         epochs: most epochs.
-        choose: the epoch that is kept has the lowest "loss" on the validation texts, or the highest "top_weight", the
-            reference's weight on the units that the network ranks highest.
-        learning_rate: the largest one of the schedule.
+        choose: the epoch that is kept is the best on the validation texts by the metrics of the "panel" together, where
+            metrics are given, as didact.train and the command line do; or it has the lowest "loss", or the highest
+            "top_weight", the reference's weight on the units that the network ranks highest.
+        learning_rate: the largest one of the schedule (encoder 2e-4, scorer and probe 1e-3).
         initialisations: train so many times and keep the best.
         seed: decides the split, the first weights and the training.
         fit: further settings of the training, such as batch_rows=64 or precision=bf16.
-        combine: several references count as their "average", or are kept "apart": the network learns which one it
-            follows, and explains as the first.
+        combine: several references count as their "average", or are kept "apart": the network, a scorer, learns which
+            one it follows, and explains as the first.
         fresh: draw new labels in every epoch, with the reference's seed + epoch; for noisy references.
         chunk: texts of a stored part.
     """
 
-    signal: str = "ranking"
+    signal: str = "combined"
     signal_settings: Mapping[str, object] = field(default_factory=dict)
-    width: int = 128
-    blocks: int = 4
-    dropout: float = 0.0
-    positions: Positions = "none"
-    reading: Reading = "words"
-    embeddings: Literal["own", "kept"] = "own"
+    shape: ShapeChoice = "auto"
+    width: int | None = None
+    blocks: int | None = None
+    dropout: float | None = None
+    positions: Positions | None = None
+    reading: Reading | None = None
+    embeddings: Literal["own", "kept"] | None = None
     window: int | None = None
-    min_count: int = 2
+    min_count: int | None = None
+    backbone: str | None = None
+    layers: tuple[int, ...] | None = None
     epochs: int = 10
-    choose: Literal["loss", "top_weight"] = "loss"
-    learning_rate: float = 5e-4
+    choose: Literal["panel", "loss", "top_weight"] = "panel"
+    learning_rate: float | None = None
     initialisations: int = 1
     seed: int = 0
     fit: Mapping[str, object] = field(default_factory=dict)
@@ -88,33 +106,30 @@ class L2E(ExplainerPreset):
     chunk: int = 32
 
     def __post_init__(self) -> None:
-        for name, allowed in (
-            ("combine", ("average", "apart")),
-            ("choose", ("loss", "top_weight")),
-            ("embeddings", ("own", "kept")),
-        ):
-            if getattr(self, name) not in allowed:
-                raise ParameterError(
-                    f"{name} of l2e must be {allowed[0]!r} or {allowed[1]!r}, got {getattr(self, name)!r}"
-                )
+        for name in ("shape", "combine", "choose", "embeddings"):
+            self._check_choice(name)
+        if self.layers is not None:
+            object.__setattr__(self, "layers", tuple(self.layers))
         if self.chunk < 1:
             raise ParameterError(f"chunk of l2e must be at least 1, got {self.chunk!r}")
-        if self.embeddings == "kept" and self.reading != "tokens":
+        if self.embeddings == "kept" and self.reading == "words":
             raise ParameterError("embeddings='kept' are those of the explained model's tokens; use reading='tokens'")
+        if self.shape != "auto":
+            self._check_settings(self.shape)
 
     def train(self, given: TrainingInput) -> LearnedExplainer:
         """Collect labels, train, and measure how well the reference is followed."""
         from didact.trained.distillation import Distillation, distil
         from didact.trained.fit_types import FitConfig
 
-        own = {"epochs": self.epochs, "learning_rate": self.learning_rate, "initialisations": self.initialisations}
+        shape = self._shape_for(given.model)
+        self._check_settings(shape)
+        rate = RATES[shape] if self.learning_rate is None else self.learning_rate
+        own = {"epochs": self.epochs, "learning_rate": rate, "initialisations": self.initialisations}
         recipe = Distillation(
             method=self.card.name,
-            shape=self.card.shape,
-            shape_settings={
-                name: getattr(self, name)
-                for name in ("width", "blocks", "dropout", "positions", "reading", "window", "embeddings", "min_count")
-            },
+            shape=shape,
+            shape_settings=self._settings_for(shape, given.model),
             signal=self.signal,
             signal_settings=self.signal_settings,
             training=FitConfig.configured(**own | {"seed": self.seed} | dict(self.fit)),
@@ -126,3 +141,68 @@ class L2E(ExplainerPreset):
             seed=self.seed,
         )
         return distil(given, recipe)
+
+    def _shape_for(self, model: Model) -> str:
+        """The shape that is trained for a model."""
+        if self.shape != "auto":
+            return self.shape
+        for shape in ("scorer", "probe"):  # a setting that no other shape has decides
+            if any(getattr(self, name) is not None for name in SETTINGS[shape] if name not in SETTINGS["encoder"]):
+                return shape
+        from didact.trained.shapes._encoder_backbone import can_copy
+
+        return "encoder" if self.combine == "average" and can_copy(model) else "scorer"
+
+    def _settings_for(self, shape: str, model: Model) -> dict[str, object]:
+        """Settings of the shape, given ones in place of its defaults."""
+        given = {name: value for name in SETTINGS[shape] if (value := getattr(self, name)) is not None}
+        if shape != "scorer":
+            return {**SETTINGS[shape], **given}
+        from didact.models.network import NetworkModel
+
+        reading = given.get("reading", "tokens" if isinstance(model, NetworkModel) else "words")
+        of_tokens = {"embeddings": "kept", "positions": "sinusoidal"} if reading == "tokens" else {"embeddings": "own"}
+        return {**SETTINGS[shape], "reading": reading, **of_tokens, **given}
+
+    def _check_choice(self, name: str) -> None:
+        value, allowed = getattr(self, name), _CHOICES[name]
+        if value is not None and value not in allowed:
+            raise ParameterError(f"{name} of l2e must be {' or '.join(map(repr, allowed))}, got {value!r}")
+
+    def _check_settings(self, shape: str) -> None:
+        """Refuse settings that the shape does not have, which would change nothing without a word."""
+        names = dict.fromkeys(name for own in SETTINGS.values() for name in own)
+        wrong = next((name for name in names if name not in SETTINGS[shape] and getattr(self, name) is not None), None)
+        if wrong is not None:
+            owners = " or ".join(repr(other) for other, own in SETTINGS.items() if wrong in own)
+            raise ParameterError(
+                f"{wrong} of l2e is a setting of shape {owners}, and the shape is {shape!r}, which has "
+                f"{', '.join(SETTINGS[shape])}; leave it out or choose another shape"
+            )
+
+
+SETTINGS: Mapping[str, Mapping[str, object]] = {
+    "encoder": {"backbone": "explained", "dropout": 0.1},
+    "scorer": {
+        "width": 128,
+        "blocks": 4,
+        "dropout": 0.2,
+        "positions": "none",
+        "reading": None,
+        "embeddings": None,
+        "window": None,
+        "min_count": 2,
+    },
+    "probe": {"width": 128, "layers": (0, -1), "dropout": 0.1},
+}
+"""Settings of each shape with their values where none are given; what is read depends on the explained model."""
+
+RATES: Mapping[str, float] = {"encoder": 2e-4, "scorer": 1e-3, "probe": 1e-3}
+"""Learning rate of each shape."""
+
+_CHOICES = {
+    "shape": get_args(ShapeChoice),
+    "combine": ("average", "apart"),
+    "choose": ("panel", "loss", "top_weight"),
+    "embeddings": ("own", "kept"),
+}

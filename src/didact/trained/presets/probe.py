@@ -38,8 +38,8 @@ class ProbePreset(ExplainerPreset):
     costs one more pass of the explained model.
 
     Args:
-        signal: what the network learns of the reference's scores: "regression", "ranking" or "labelling".
-        signal_settings: further settings of the signal.
+        signal: the loss, what the network learns of the reference's scores: "regression", "ranking" or "labelling".
+        signal_settings: further settings of the loss.
         layers: the model's layers whose states are read; -1 is the last.
         width: of the hidden layer.
         dropout: share of numbers set to 0 in training.

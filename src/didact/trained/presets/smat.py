@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING, Literal
 from didact.errors import ParameterError
 from didact.protocols import HEADS, Model
 from didact.trained.presets.base import ExplainerPreset, PresetCard, TrainingInput, register
-from didact.types import Level
+from didact.types import Estimate, Level
 
 if TYPE_CHECKING:
     from didact.trained.explainer import LearnedExplainer
+    from didact.trained.scaffolding.learning import TeachingTraining
     from didact.trained.scaffolding.search import HeadSearchConfig
     from didact.trained.scaffolding.teaching import FreshStudents
 
 NONE = "none"
 """The value of ``search`` and ``meta`` that leaves them out."""
+
+STORED = 30.0
+"""Seconds between checkpoints of the meta training at least."""
 
 STUDENTS_OWN = ("student_kind", "student", "channel", "channel_settings", "inner_rate", "batch")
 """Settings that fresh students and those of the training have in common."""
@@ -55,9 +59,11 @@ class SMaT(ExplainerPreset):
         search: how heads are searched first: "racing", "halving" or "evolution"; "none" begins at ``start``.
         meta: the gradient of the meta training: "linear", "exact", "unrolled:K", "look_ahead:K" or "closed_form";
             "none" keeps what the search, or ``start``, gave.
-        shape: what computes the scores: "head_mix", "head_gate", or without a search any shape of one output.
+        shape: what computes the scores: "head_mix", "head_gate" or "gradient_gate"; without a search any of one output.
         layers: numbers of the layers whose heads are mixed; all when not given.
         normalise: from numbers to weights of heads: "sparsemax", "entmax15", "softmax" or "none".
+        explanation: from scores to what students see: "softmax", or "sparsemax", which marks few words, as many as the
+            temperature says; the search chooses it, and shape_settings train_temperature=true trains it.
         start: first weights without a search: "uniform", "layer:K", "head:K.J" or "random".
         spread: share of the first weights that meta training begins with spread over all heads; heads of weight 0
             hardly ever get any.
@@ -87,6 +93,7 @@ class SMaT(ExplainerPreset):
     shape: str = "head_mix"
     layers: tuple[int, ...] | None = None
     normalise: Literal["sparsemax", "entmax15", "softmax", "none"] = "sparsemax"
+    explanation: Literal["softmax", "sparsemax"] = "softmax"
     start: str = "uniform"
     spread: float = 0.1
     student_kind: str | None = None
@@ -120,16 +127,28 @@ class SMaT(ExplainerPreset):
 
     def train(self, given: TrainingInput) -> LearnedExplainer:
         """Search and train, and compare what fresh students learn from the result."""
+        from didact.trained.scaffolding.learning import learn_to_teach
+
+        return learn_to_teach(given, self._recipe(given.model))
+
+    def estimate(self, given: TrainingInput) -> list[Estimate]:
+        """What search, training and comparison would take at most."""
+        from didact.trained.scaffolding.cost import teaching_costs
+
+        return teaching_costs(given, self._recipe(given.model))
+
+    def _recipe(self, model: Model) -> TeachingTraining:
         from didact.trained.fit_types import FitConfig
-        from didact.trained.scaffolding.learning import TeachingTraining, learn_to_teach
+        from didact.trained.scaffolding.learning import TeachingTraining
 
         if self.student_kind is None:
-            return replace(self, student_kind=_usual_student(given.model)).train(given)
+            return replace(self, student_kind=_usual_student(model))._recipe(model)
         # As published: no decay, a constant rate, clipped at 5, until ten epochs bring nothing better.
         published = {"weight_decay": 0.0, "warmup": 0.0, "schedule": "constant", "clip": 5.0, "patience": 10}
         own = {"epochs": self.epochs, "learning_rate": self.learning_rate, "seed": self.seed}
+        own |= {"checkpoint_seconds": STORED}  # a population of students is large
         training = FitConfig.configured(**published | own | dict(self.fit))
-        recipe = TeachingTraining(
+        return TeachingTraining(
             method=self.card.name,
             shape=self.shape,
             shape_settings=self._shape_settings(),
@@ -143,7 +162,6 @@ class SMaT(ExplainerPreset):
             meta=self.meta != NONE,
             students=self.students,
         )
-        return learn_to_teach(given, recipe)
 
     def _shape_settings(self) -> dict[str, object]:
         """Of the shape: which heads it mixes, where it has any."""
@@ -159,6 +177,7 @@ class SMaT(ExplainerPreset):
     def _signal_settings(self, device: str) -> dict[str, object]:
         """Of the signal; without meta training it turns outputs into scores and no more."""
         own: dict[str, object] = {"examples": self.examples, "seed": self.seed, "device": _device(device)}
+        own["explanation"] = self.explanation
         if self.meta != NONE:
             own["meta"] = self.meta
         if self.meta != "closed_form":  # its students are of another kind
@@ -189,6 +208,7 @@ class SMaT(ExplainerPreset):
             examples=self.examples,
             curve=self.curve,
             device=str(choose_device(_device(device))),
+            explanation=self.explanation,
         )
 
 

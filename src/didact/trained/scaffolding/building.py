@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from didact.errors import CapabilityError
 from didact.models.device import choose_device
+from didact.simulation.hints import Distribution
 from didact.students.base import CHANNELS, STUDENTS, Student, TaskSetup
 from didact.students.network import NetworkStudent
 from didact.trained.scaffolding.closed_form import ClosedFormConfig, ClosedFormStudents
@@ -46,6 +47,8 @@ class GroupSettings:
         every: steps of the students per step of the explainer.
         examples: texts that each student learns from; fewer where there are not so many.
         outer: share of the training texts that the outer loss has for itself.
+        explanation: from scores of units to what students see: "softmax", or "sparsemax", which marks few of them; how
+            many follows from the scores' size, and so from a temperature that is trained.
         balanced: scale the gradient of each student to the same length, so that all ages count the same.
         radius: by which students are moved for the derivative along a direction.
         difference: by which that is computed: "forward", or "central" for a smaller error and one more pass.
@@ -69,6 +72,7 @@ class GroupSettings:
     every: int = 1
     examples: int = 500
     outer: float = 0.3
+    explanation: Distribution = "softmax"
     balanced: bool = False
     radius: float = 0.02
     difference: Difference = "forward"

@@ -34,6 +34,7 @@ from didact.trained.learning import (
 )
 from didact.trained.metadata import ExplainerMetadata
 from didact.trained.presets.base import TrainingInput
+from didact.trained.scaffolding.ranking import read_ranking, search_key, write_ranking
 from didact.trained.scaffolding.search import ALL, FRESH, HeadSearchConfig, HeadSearchResult, search_heads
 from didact.trained.scaffolding.teaching import (
     FreshStudents,
@@ -72,7 +73,7 @@ class TeachingTraining(DirectTraining):
 def learn_to_teach(given: TrainingInput, recipe: TeachingTraining) -> LearnedExplainer:
     """Search and train an explainer, and compare what fresh students learn from it with the mean of all heads."""
     split = start(given, recipe)
-    return _Run(given, _placed(recipe, given), split).learn()
+    return _Run(given, placed(recipe, given), split).learn()
 
 
 class _Run:
@@ -81,6 +82,7 @@ class _Run:
     def __init__(self, given: TrainingInput, recipe: TeachingTraining, split: TextSplit) -> None:
         self.given, self.model, self.recipe, self.split = given, given.model, recipe, split
         self.cost: dict[str, JsonValue] = {}
+        self.parts = _parts(given)
 
     def learn(self) -> LearnedExplainer:
         """Search, train, measure."""
@@ -112,9 +114,16 @@ class _Run:
         began = time.perf_counter()
         depth, heads = cast("Heads", self.model).head_grid
         layers = layer_numbers(cast("Sequence[int] | None", settings.get("layers")), depth)
-        texts = TeachingTexts.of(self.model, self.units, self.split.validation)
-        teacher = HeadTeacher(self.model, texts, self.recipe.fresh, layers, float(settings.get("temperature", 1.0)))  # type: ignore[arg-type]
-        result = search_heads(layers, heads, teacher, config)
+        temperature = float(cast("float", settings.get("temperature", 1.0)))
+        key = search_key(self.model, self.split, self.recipe.fresh, config, [layers, self.recipe.level, temperature])
+        stored = None if self.parts is None else self.parts.root / "searches" / f"{key}.json"
+        result = None if stored is None else read_ranking(stored)
+        if result is None:
+            texts = TeachingTexts.of(self.model, self.units, self.split.validation)
+            teacher = HeadTeacher(self.model, texts, self.recipe.fresh, layers, temperature)
+            result = search_heads(layers, heads, teacher, config)
+            if stored is not None:
+                write_ranking(stored, result)
         self.cost |= {
             "best heads of the search": result.best.name,
             "candidates of the search": result.tried,
@@ -159,12 +168,12 @@ class _Run:
 
         def of(places: Sequence[int]) -> list[Hint]:
             examples: list[Example] = [texts.units[place].example for place in places]
-            return HintFormat(kind="softmax").hints(explainer.explain(self.model, examples))
+            return HintFormat(kind=self.recipe.fresh.explanation).hints(explainer.explain(self.model, examples))
 
         return of
 
 
-def _placed(recipe: TeachingTraining, given: TrainingInput) -> TeachingTraining:
+def placed(recipe: TeachingTraining, given: TrainingInput) -> TeachingTraining:
     """The recipe with the level of its units, and a place where students' answers are stored."""
     levels = given.model.levels
     level = recipe.level or ("token" if "token" in levels else levels[0])
@@ -172,12 +181,18 @@ def _placed(recipe: TeachingTraining, given: TrainingInput) -> TeachingTraining:
         raise ParameterError(f"{recipe.method} is measured by students; leave out {given.judge.name!r}")
     if given.explained:
         raise InputError(f"{recipe.method} learns from texts, and explanations were given; give the texts")
-    parts = given.parts or (None if given.folder is None else Parts(given.folder / "parts"))
+    parts = _parts(given)
     fresh = recipe.fresh if parts is None else dataclasses.replace(recipe.fresh, memory=on_disk(parts))
     return dataclasses.replace(recipe, level=level, fresh=fresh)
 
 
+def _parts(given: TrainingInput) -> Parts | None:
+    """Where students' answers and searches are stored; None for nowhere."""
+    return given.parts or (None if given.folder is None else Parts(given.folder / "parts"))
+
+
 def _begun(recipe: TeachingTraining, result: HeadSearchResult) -> TeachingTraining:
     """The recipe that begins with the best heads of a search."""
-    settings = {**recipe.shape_settings, "start": result.best.weights.tolist()}
+    temperature = float(cast("float", recipe.shape_settings.get("temperature", 1.0))) * result.best.temperature
+    settings = {**recipe.shape_settings, "start": result.best.weights.tolist(), "temperature": temperature}
     return dataclasses.replace(recipe, shape_settings=settings)

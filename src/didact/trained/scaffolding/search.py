@@ -1,8 +1,9 @@
 """Search for the attention heads that teach best: candidates are taught to short-lived students, and the best compared.
 
 A mix of heads has tens of numbers, so trying mixes is an honest rival of every gradient. The search goes from coarse to
-fine: whole layers, the heads of the best layers, then sets and mixes of the best heads. Candidates are compared on the
-same students (training texts and seeds), by the gain in area under the learning curve over the mean of all heads.
+fine: whole layers, the heads of the best layers, sets and mixes of the best heads, and temperatures of the best of all.
+Candidates are compared on the same students (training texts and seeds), by the gain in area under the learning curve
+over the mean of all heads.
 
     racing      every round adds students to the candidates that may still be the best (``didact.stats.racing``)
     halving     every round doubles the students and keeps the better half
@@ -53,6 +54,7 @@ class HeadSearchConfig:
         rounds: most rounds of a race, or generations.
         layers: so many of the best layers have their heads tried one by one.
         sets: sizes of the sets of best heads that are tried.
+        temperatures: the best candidate is tried with its scores divided by each of these, too.
         finalists: candidates that are compared on fresh students, besides all heads.
         final_students: fresh students of each finalist.
         level: confidence with which a race leaves a candidate behind.
@@ -66,6 +68,7 @@ class HeadSearchConfig:
     rounds: int = 3
     layers: int = 3
     sets: tuple[int, ...] = (2, 4, 8)
+    temperatures: tuple[float, ...] = (0.5, 2.0)
     finalists: int = 4
     final_students: int = 6
     level: float = 0.95
@@ -75,6 +78,7 @@ class HeadSearchConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sets", tuple(self.sets))
+        object.__setattr__(self, "temperatures", tuple(map(float, self.temperatures)))
         for name, hint in get_type_hints(HeadSearchConfig).items():
             if not fits(getattr(self, name), hint):
                 raise ParameterError(
@@ -85,6 +89,8 @@ class HeadSearchConfig:
                 raise ParameterError(f"{name} of search must be at least 1, got {getattr(self, name)!r}")
         if any(size < 2 for size in self.sets):
             raise ParameterError(f"sets of search are sizes of at least 2 heads, got {list(self.sets)}")
+        if not all(0 < one < math.inf for one in self.temperatures):
+            raise ParameterError(f"temperatures of search must be above 0, got {list(self.temperatures)}")
         if not 0.5 < self.level < 1:
             raise ParameterError(f"level of search must be above 0.5 and below 1, got {self.level!r}")
         if not self.spread > 0 or self.seed < 0:
@@ -101,6 +107,27 @@ class HeadSearchConfig:
                 raise ParameterError(unknown("setting of search", name, names))
         return cls(**settings)  # type: ignore[arg-type] # checked when it is made
 
+    def most_students(self, layers: int, heads: int) -> int:
+        """How many students are trained at most, where so many layers have so many heads each; a race takes fewer."""
+        coarse, each = self._most_selected(1 + (layers if layers > 1 else 0))
+        fine, _ = self._most_selected(min(self.layers, layers) * heads)
+        mixed = len(self.sets) + 1 + len(self.temperatures) + (self.mixes * self.rounds if self._evolves else 0)
+        all_heads = each - self.students  # they go on with the last candidate, whatever they gain
+        return coarse + all_heads + fine + mixed * self.students + (1 + self.finalists) * self.final_students
+
+    def _most_selected(self, candidates: int) -> tuple[int, int]:
+        """Students of a stage in which candidates are left behind or not, and those of the last candidate."""
+        most, left, each = candidates * self.students, candidates, self.students
+        for _ in range(0 if self._evolves else self.rounds - 1):
+            halves = self.kind == "halving"
+            left, more = (-(-left // 2), each) if halves else (left, self.students)
+            most, each = most + left * more, each + more
+        return most, each
+
+    @property
+    def _evolves(self) -> bool:
+        return self.kind == "evolution"
+
 
 @dataclass(frozen=True, eq=False)
 class HeadCandidate:
@@ -109,10 +136,12 @@ class HeadCandidate:
     Attributes:
         name: such as "layer 5", "layer 5, head 3" or "best 4 heads".
         weights: (layers x heads,), layer by layer; they sum to 1.
+        temperature: divides the mixed scores.
     """
 
     name: str
     weights: Floats
+    temperature: float = 1.0
 
 
 class AreaGrader(Protocol):
@@ -133,6 +162,7 @@ class RankedCandidate:
     Attributes:
         name: of the candidate.
         weights: of the heads (layers x heads,).
+        temperature: divides the mixed scores.
         area: mean area under the learning curve.
         gain: mean difference in area from the mean of all heads, on the same students.
         low: lower end of its 95 % interval; NaN where there are too few students for one.
@@ -142,6 +172,7 @@ class RankedCandidate:
 
     name: str
     weights: Floats
+    temperature: float
     area: float
     gain: float
     low: float
@@ -196,6 +227,7 @@ def search_heads(layers: Sequence[int], heads: int, grade: AreaGrader, config: H
     trials.add(_sets(trials, [trials.candidates[name] for name in ranked], config.sets))
     if config.kind == "evolution":
         _evolve(trials)
+    trials.add(_tempered(trials))
     finalists = [trials.candidates[name] for name in trials.order() if name != ALL]
     return trials.final([grid.mean(), *finalists[: config.finalists]])
 
@@ -276,7 +308,8 @@ class _Trials:
 def _ranked(candidate: HeadCandidate, areas: Floats, gain: Crossed) -> RankedCandidate:
     whole = areas[np.isfinite(areas).all(axis=1)]
     area = float(whole.mean()) if whole.size else math.nan
-    return RankedCandidate(candidate.name, candidate.weights, area, gain.mean, gain.low, gain.high, len(whole))
+    own = (candidate.name, candidate.weights, candidate.temperature)
+    return RankedCandidate(*own, area, gain.mean, gain.low, gain.high, len(whole))
 
 
 def _standing(candidate: RankedCandidate) -> float:
@@ -323,6 +356,15 @@ def _sets(trials: _Trials, ranked: Sequence[HeadCandidate], sizes: Sequence[int]
         weights = gains / gains.sum() @ np.stack([one.weights for one in ranked])
         sets.append(HeadCandidate("heads weighted by gain", weights))
     return sets
+
+
+def _tempered(trials: _Trials) -> list[HeadCandidate]:
+    """The best candidate with other temperatures."""
+    best = next((trials.candidates[name] for name in trials.order() if name != ALL), None)
+    names = {t: f"temperature {t:g}" for t in trials.config.temperatures}
+    if best is None:
+        return []
+    return [dataclasses.replace(best, name=f"{best.name}, {words}", temperature=t) for t, words in names.items()]
 
 
 def _evolve(trials: _Trials) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from didact.protocols import Heads, Model
 from didact.simulation.execution import simulate
 from didact.simulation.gains import scores
-from didact.simulation.hints import softmax
+from didact.simulation.hints import Distribution, distribution
 from didact.simulation.simulability import (
     NONE,
     Execution,
@@ -31,6 +31,9 @@ from didact.types import AnswerKind, Example, Floats, Units
 
 HintsOf = Callable[[Sequence[int]], Sequence[Hint]]
 """From places in the pool to the hints of these texts."""
+
+GROUP = 64
+"""Students that are trained before their answers are stored: texts are read and the network is loaded once for all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +79,7 @@ class FreshStudents:
         examples: texts that each learns from; half of the pool at most, so that not all learn from the same.
         curve: they are tested after every so many epochs.
         device: "cpu" or "cuda".
+        explanation: how the scores of a mix of heads become weights of units.
         memory: where answers of trained students are stored; a killed call finds them again.
     """
 
@@ -84,6 +88,7 @@ class FreshStudents:
     examples: int
     curve: int = 1
     device: str = "cpu"
+    explanation: Distribution = "softmax"
     memory: Memory = field(default_factory=lambda: InMemory())
 
 
@@ -109,7 +114,7 @@ def teach(texts: TeachingTexts, fresh: FreshStudents, hints: Mapping[str, HintsO
     for numbers the correlation with the teacher's.
     """
     examples = max(2, min(fresh.examples, len(texts.pool) // 2))
-    plan = Plan(sizes=(examples,), subsets=students, seed=seed, curve=fresh.curve)
+    plan = Plan(sizes=(examples,), subsets=students, seed=seed, curve=fresh.curve, group=GROUP)
     used = plan.used(len(texts.pool))
     given = {name: _placed(of, used, len(texts.pool)) for name, of in hints.items()}
     data = SimulabilityData(texts.pool, texts.test, given, kind=texts.kind, outputs=texts.outputs)
@@ -144,16 +149,17 @@ class HeadTeacher:
 
     def __call__(self, candidates: Sequence[HeadCandidate], students: int, seed: int) -> Floats:
         """Area under the learning curve (candidates, students, items)."""
-        hints = {one.name: self.hints(one.weights) for one in candidates}
+        hints = {one.name: self.hints(one.weights, one.temperature) for one in candidates}
         taught = teach(self.texts, self.fresh, hints, students, seed)
         return np.stack([taught.areas[one.name] for one in candidates])
 
-    def hints(self, weights: Floats) -> HintsOf:
-        """Explanations by a mix: the softmax over a text's units of sum over heads of weight x score."""
+    def hints(self, weights: Floats, temperature: float = 1.0) -> HintsOf:
+        """Explanations by a mix: the softmax over a text's units of sum over heads of weight x score / temperature."""
+        kind, divisor = self.fresh.explanation, temperature * self.temperature
 
         def of(places: Sequence[int]) -> list[Hint]:
             mixed = ((place, weights @ self._heads[place]) for place in places)
-            return [Hint(self.texts.units[place].regions, softmax(own, self.temperature)) for place, own in mixed]
+            return [Hint(self.texts.units[place].regions, distribution(own, kind, divisor)) for place, own in mixed]
 
         return of
 

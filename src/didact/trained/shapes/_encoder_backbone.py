@@ -17,7 +17,7 @@ from didact.models.network import NetworkModel
 from didact.models.packed import is_packed
 from didact.models.readers.base import AnyReader, network_name
 from didact.models.readers.patches import PatchesReader
-from didact.protocols import Model
+from didact.protocols import DIFFERENTIABLE, GENERATIVE, Model
 from didact.trained.shapes._encoder_config import EXPLAINED, EncoderConfig
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ def explained_backbone(model: Model, settings: EncoderConfig) -> tuple[PreTraine
         raise CapabilityError(f"{model.name} is no network whose encoder could be copied; {CURE}")
     if is_packed(model.network):
         raise CapabilityError(f"{model.name} has packed weights, which cannot be trained; {CURE}")
+    if not model.traits.one_stack:
+        raise CapabilityError(f"{model.name} is an encoder-decoder, of which no encoder can be copied; {CURE}")
     body = model.network.base_model
     config = copy.deepcopy(getattr(body, "config", model.network.config))
     set_dropout(config, settings.dropout)
@@ -61,6 +63,18 @@ def explained_backbone(model: Model, settings: EncoderConfig) -> tuple[PreTraine
     if missing:
         raise ModelError(f"the encoder of {model.name} lacks the weights {', '.join(missing[:3])}; {CURE}")
     return network, _processor(model.reader) if settings.reads == "image" else model.tokenizer
+
+
+def can_copy(model: Model) -> bool:
+    """Whether a copy of the explained model's own network could read its inputs, each position all others."""
+    return (
+        isinstance(model, NetworkModel)
+        and DIFFERENTIABLE in model.capabilities
+        and GENERATIVE not in model.capabilities
+        and model.traits.one_stack
+        and not model.traits.reads_last
+        and not is_packed(model.network)
+    )
 
 
 def _processor(reader: AnyReader) -> object:

@@ -78,13 +78,17 @@ class Labelling(Distil):
 
     def scores(self, outputs: Tensor) -> Tensor:
         """The expected value of the class."""
-        values = (-STRONG, -WEAK, 0, WEAK, STRONG) if self.classes == 5 else (2, 1, 0)
-        return outputs.softmax(-1) @ outputs.new_tensor(values)
+        return outputs.softmax(-1) @ outputs.new_tensor(values_of(self.classes))
 
     def _terms(self, outputs: Tensor, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
         classes = torch.where(batch.present, batch.targets, 0).long()
         each = F.cross_entropy(outputs.transpose(1, 2), classes, reduction="none")  # (rows, units)
         return torch.where(batch.present, each, 0.0).sum(1), batch.present.sum(1)
+
+
+def values_of(classes: Literal[3, 5]) -> tuple[int, ...]:
+    """The value of each class: from strongly against to strongly for, or of high, medium and low."""
+    return (-STRONG, -WEAK, 0, WEAK, STRONG) if classes == 5 else (2, 1, 0)
 
 
 def kinds(weights: Floats, classes: Literal[3, 5] = 5) -> NDArray[np.int64]:

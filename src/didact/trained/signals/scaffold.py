@@ -11,9 +11,11 @@ import torch
 from torch import Tensor
 
 from didact.errors import CapabilityError, InputError, ParameterError
+from didact.ops.simplex import simplex
 from didact.protocols import Model
 from didact.provenance import content_hash
 from didact.settings import at_least
+from didact.simulation.hints import Distribution
 from didact.students.base import Ints, LabelledExample
 from didact.trained.samples import Sample, TrainingBatch, TrainingSamples
 from didact.trained.scaffolding.building import GroupSettings, build_group
@@ -39,7 +41,7 @@ from didact.types import AnswerKind, Example, Prediction, Units
 class ScaffoldSignal(GroupSettings, Signal):
     """Explanations that teach: students learn the model T from texts with e_T, and should then predict as T does.
 
-        e_T = softmax over the units of the output
+        e_T = softmax (or sparsemax) over the units of the output
         inner: each student makes a step on  L_sim(S(x), T(x)) + beta * KL(e_T || e_S)  on texts of its own
         outer: the explainer makes a step on  L_sim(S'(x), T(x))  of the students S' after their step, on other texts
 
@@ -58,7 +60,8 @@ class ScaffoldSignal(GroupSettings, Signal):
     def __post_init__(self) -> None:
         at_least(self, students=1, resets=0, batch=1, outer_batch=1, every=1, examples=1, seed=0)
         MetaGradient.parsed(self.meta)
-        for name, allowed in (("ages", get_args(Ages)), ("difference", get_args(Difference))):
+        choices = {"ages": Ages, "difference": Difference, "explanation": Distribution}
+        for name, allowed in ((name, get_args(kind)) for name, kind in choices.items()):
             if getattr(self, name) not in allowed:
                 raise ParameterError(f"{name} of scaffold must be one of {allowed}, got {getattr(self, name)!r}")
         if self.beta is not None and not self.beta > 0:
@@ -129,7 +132,7 @@ class ScaffoldSignal(GroupSettings, Signal):
 
     def _explanations(self, outputs: Tensor, batch: TrainingBatch) -> Tensor:
         logits = self.scores(outputs).masked_fill(~batch.present, -torch.inf)
-        return logits.softmax(-1)
+        return simplex(logits, self.explanation)
 
     def _split(self, train: _Answered) -> tuple[_Answered, _Answered]:
         """Pool and outer texts."""

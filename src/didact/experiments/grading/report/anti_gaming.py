@@ -126,7 +126,7 @@ def _sentences(column: Column, verdict: MetricVerdict) -> Iterator[str]:
     if unclear:
         yield (
             f"On {name}, {ahead} is not significantly better than {_scored(column, unclear)}: it is not shown that "
-            f"this metric tells explanations from chance ({verdict.texts:,} texts)."
+            f"this metric separates explanations from chance ({verdict.texts:,} texts)."
         )
     if verdict.weak and not verdict.unbeaten:
         everyone = len(verdict.weak) == len(verdict.real)

@@ -87,7 +87,7 @@ class GradingFindings:
         return tuple(label for label in known if label in top or not any(self._better(one, label) for one in top))
 
     def wins(self, label: str) -> int:
-        """On how many sound metrics an explainer is the best or not distinguishable from it."""
+        """On how many sound metrics an explainer is the best or not significantly different from it."""
         return sum(label in column.leaders for column in self.sound)
 
     def _better(self, label: str, other: str) -> bool:

@@ -29,7 +29,7 @@ def _caption(findings: GradingFindings, family: str) -> str:
     place = escape(str(data.get("name", findings.run.name)))
     return (
         f"{escape(family.capitalize())} on {place} ({len(findings.run.measured.examples)} texts): mean over texts "
-        "with its 95\\,\\% interval. Bold: the best mean, where it is significantly before another; $\\approx$: not "
-        "distinguishable from the best (studentised bootstrap, max-T over the whole report, 5\\,\\%). Controls below "
-        "the line."
+        "with its 95\\,\\% interval. Bold: the best mean, where it is significantly better than another; $\\approx$: "
+        "not significantly different from the best (studentised bootstrap, max-T over the whole report, 5\\,\\%). "
+        "Controls below the line."
     )

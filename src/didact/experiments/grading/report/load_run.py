@@ -192,7 +192,7 @@ def _check(folder: Path) -> None:
         raise InputError(
             f"{folder} is an unfinished run: {parts} {'part is' if parts == 1 else 'parts are'} there, "
             f"{' and '.join(missing)} not yet; run `didact run {folder / 'recipe.toml'}` again, "
-            "it goes on where it stopped"
+            "it resumes where it stopped"
         )
     raise InputError(f"{folder} is no run: it has no {' and no '.join(missing)}; make one with `didact run RECIPE`")
 

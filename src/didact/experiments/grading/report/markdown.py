@@ -16,8 +16,8 @@ from didact.render.pieces import name
 
 LEGEND = (
     "Mean over texts with its 95 % interval. ↑ higher is better, ↓ lower is better. **Bold**: the best mean, where it "
-    "is significantly before another; ≈: not distinguishable from the best. Controls, which cannot win, stand below "
-    "the line."
+    "is significantly better than another; ≈: not significantly different from the best. Controls, which cannot "
+    "win, stand below the line."
 )
 
 
@@ -25,9 +25,9 @@ def markdown(findings: GradingFindings) -> str:
     """The whole report."""
     parts = [
         f"# {text(findings.run.name)}",
-        bullets(_lead(findings)),
         "## In short",
         bullets(map(text, headlines(findings))),
+        bullets(_lead(findings)),
         "## Summary",
         LEGEND,
         *(
@@ -55,7 +55,7 @@ def _differences(column: Column) -> str:
         p = p_value(column.p(str(column.best), column.second))
         head += f": {text(str(column.best))} against {text(column.second)}, p = {text(p)}"
         if column.needed is not None:
-            head += f"; about {column.needed:,} texts would tell them apart"
+            head += f"; n for 80 % power: about {column.needed:,} texts"
     return f"{head}\n\n{folded('better than', as_markdown(difference_table(column)))}"
 
 

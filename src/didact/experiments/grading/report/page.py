@@ -20,13 +20,13 @@ from didact.render.style import stylesheet
 
 KEY = (
     '<p class="key"><span><b class="best-mark">0.42</b> the best mean, significantly before others</span> '
-    "<span><b>≈</b> not distinguishable from the best</span> <span>↑ higher is better</span> "
+    "<span><b>≈</b> not significantly different from the best</span> <span>↑ higher is better</span> "
     "<span>↓ lower is better</span> <span>small: 95 % interval</span> "
     '<span><i class="tick-mark"></i> value of random</span> <span>click a name to sort</span></p>'
 )
 CAPTION = "Explainers by metrics: mean over texts and its 95 % interval. Controls stand below and cannot win."
 PANEL = (
-    "A metric is worth something when it tells real explanations from ones that say nothing. Here it meets random "
+    "A metric is worth something when it separates real explanations from uninformative ones. Here it meets random "
     "scores, a trivial rule, and a broken copy of every explanation: its own scores shuffled over the words."
 )
 PANEL_HEADS = ("metric", "verdict", "best real", *BLIND, "beat their shuffle")
@@ -87,7 +87,7 @@ def _difference(column: Column) -> str:
         p = p_value(column.p(column.best, column.second))
         lead += text(f"{column.best} against {column.second}, p {p}")
         if column.needed is not None:
-            lead += f"; about {column.needed:,} texts would show such a difference"
+            lead += f"; n for 80 % power: about {column.needed:,} texts"
     return folded(lead, as_html(difference_table(column, means=True)))
 
 
@@ -142,7 +142,7 @@ def _examples(findings: GradingFindings) -> str:
     shown = [
         folded(
             text(each.why[:1].upper() + each.why[1:]),
-            fragment(each.explanations),
+            fragment(each.explanations, foreign=False),
             ' class="pick"' + (" open" if not number_ else ""),
         )
         for number_, each in enumerate(findings.picks)

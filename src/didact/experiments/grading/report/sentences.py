@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite
 
+from didact.experiments.grading import reliability
 from didact.experiments.grading.report.anti_gaming import MetricVerdict
 from didact.experiments.grading.report.findings import GradingFindings
 from didact.experiments.grading.report.gold import gold_lines
@@ -56,6 +57,8 @@ def caveats(findings: GradingFindings) -> list[str]:
         lines.append(f"{texts} texts are few: only large differences can show.")
     lines += _needed(findings)
     lines += [*_undefined(findings), *gold_lines(findings)]
+    graded = reliability.sentence([info.metric for info in measured.metrics])
+    lines += [graded] if graded else []
     cut = findings.run.kept.truncated if findings.run.kept is not None else 0.0
     if cut:
         lines.append(
@@ -95,7 +98,7 @@ def _overall(findings: GradingFindings) -> str:
     wins = sorted({findings.wins(label) for label in top})
     count = f"{wins[0]} to {wins[-1]}" if len(wins) > 1 else f"{wins[0]}"
     metrics = "the only quality metric" if judging == 1 else f"{count} of {judging} quality metrics"
-    line = f"Trust {listed(top)} first: best, or not distinguishable from the best, on {metrics}"
+    line = f"Trust {listed(top)} first: best, or not significantly different from the best, on {metrics}"
     if len(sound) < judging:
         lost = judging - len(sound)
         line += f" ({lost} of them {plural(lost, 'does', 'do')} not count here, see the warnings)"
@@ -157,14 +160,14 @@ def _warnings(findings: GradingFindings) -> list[str]:
     if gamed:
         who = listed(sorted({label for verdict in gamed for label in verdict.gamed_by}))
         lines.append(
-            f"Warning: do not read {_named(gamed)} as quality here: explanations that say nothing ({who}) are "
+            f"Warning: do not read {_named(gamed)} as quality here: uninformative explanations ({who}) are "
             "significantly better than the best real ones."
         )
     if unclear:
         who = listed(sorted({label for verdict in unclear for label in verdict.unbeaten}))
         lines.append(
             f"Warning: {_named(unclear)} {plural(unclear, 'does', 'do')} not count: the best real explanations are not "
-            f"shown to be better than ones that say nothing ({who})."
+            f"shown to be better than uninformative ones ({who})."
         )
     if few:
         lines.append(
@@ -186,13 +189,13 @@ def _named(verdicts: Sequence[MetricVerdict]) -> str:
 def _needed(findings: GradingFindings) -> list[str]:
     """How many texts would tell the best from the second, where the run could not."""
     needed = [
-        f"{column.metric.label} about {column.needed:,} ({column.best} from {column.second})"
+        f"{column.metric.label} about {column.needed:,} ({column.best} against {column.second})"
         for column in findings.summary.columns
         if column.metric.judges and column.second in column.tied and column.needed is not None
     ]
     if not needed:
         return []
-    return [f"Texts needed to tell the best from the second, with power 0.8 and no correction: {'; '.join(needed)}."]
+    return [f"n for 80 % power between the best and the second, uncorrected: {'; '.join(needed)}."]
 
 
 def _undefined(findings: GradingFindings) -> list[str]:

@@ -13,7 +13,7 @@ from didact.experiments.report.table import ReportTable, TableCell, TableColumn,
 from didact.render import facts
 
 TIED = "≈"
-MARKS = {TIED: "not distinguishable from the best"}
+MARKS = {TIED: "not significantly different from the best"}
 
 
 def summary_table(findings: GradingFindings, columns: Sequence[Column], *, counts: bool = False) -> ReportTable:

@@ -1,0 +1,142 @@
+"""Draws how didact looks, for docs/looks.md: terminals, pages, and a notebook in the styles of JupyterLab and VS Code.
+
+The notebook docs/notebooks/first_steps.ipynb is executed for it.
+
+Usage:
+    pip install '.[pictures]'
+    python scripts/pictures.py [--browser /usr/bin/chromium] [--only notebook-lab-dark ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbconvert import HTMLExporter
+from playwright.sync_api import Browser, sync_playwright
+
+import didact
+from didact.render.html import page
+from didact.render.terminal import terminal_svg
+from didact.types import Explanation
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+PICTURES = DOCS / "pictures"
+TEXT = "I expected little, but this is a warm, funny and truly wonderful film with one dull scene."
+METHODS = ["integrated_gradients", "occlusion", "attention"]
+PHONE, DESKTOP = 390, 1000
+TERMINALS = (60, 80, 140)
+
+EDITOR = """
+body{margin:0;padding:12px;font:13px/1.4 sans-serif}
+body.vscode-dark{background:#1e1e1e;color:#cccccc} body.vscode-light{background:#ffffff;color:#3b3b3b}
+pre{font:12px/1.5 monospace;background:rgba(130,130,130,.12);padding:8px}
+div{width:100%} h2{font-size:19px;font-weight:normal;margin:0 0 10px} dl,dd,dt{margin:4px 0 4px 40px}
+table,thead,tr,th,td,tbody{border:none!important;border-spacing:0;border-collapse:collapse}
+table,th,tr{text-align:left!important} th,td{padding:4px 8px}
+thead{font-weight:bold;background-color:rgba(130,130,130,.16)}
+tr:nth-child(even){background-color:rgba(130,130,130,.08)}
+"""
+"""What an editor's notebook does to every output: rows striped and without borders, cells padded, headings large."""
+
+
+@dataclass(frozen=True)
+class View:
+    """A page as one reader sees it.
+
+    Attributes:
+        name: of the picture.
+        html: the page.
+        width: of the window, in pixels.
+        dark: what the reader's system prefers.
+        height: at most this much of the page is shown.
+    """
+
+    name: str
+    html: str
+    width: int = DESKTOP
+    dark: bool = False
+    height: int = 1000
+
+
+def main() -> None:
+    """Write the pictures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--browser", default="/usr/bin/chromium", help="Chromium (default: /usr/bin/chromium)")
+    parser.add_argument(
+        "--only", nargs="*", metavar="NAME", help="these pictures alone, by the beginning of their names"
+    )
+    options = parser.parse_args()
+
+    def wanted(name: str) -> bool:
+        return not options.only or name.startswith(tuple(options.only))
+
+    compared = didact.compare(TEXT, methods=METHODS, progress=False)
+    if wanted("terminal"):
+        for width in TERMINALS:
+            (PICTURES / f"terminal-{width}.svg").write_text(terminal_svg(compared, width=width), encoding="utf-8")
+    with sync_playwright() as engine:
+        browser = engine.chromium.launch(executable_path=options.browser, args=["--no-sandbox"])
+        for view in itertools.chain(pages(compared), notebooks()):
+            if wanted(view.name):
+                draw(view, browser)
+
+
+def pages(compared: list[Explanation]) -> Iterator[View]:
+    """A saved page: at a desk, on a phone, and in the dark."""
+    html = page([*compared, didact.explain("A dull one.", method="occlusion", progress=False)])
+    yield View("page-desktop", html)
+    yield View("page-dark", html, dark=True)
+    yield View("page-phone", html, width=PHONE)
+    yield View("page-phone-dark", html, width=PHONE, dark=True)
+
+
+def notebooks() -> Iterator[View]:
+    """The executed notebook as JupyterLab shows it, and as an editor does."""
+    notebook = nbformat.read(DOCS / "notebooks" / "first_steps.ipynb", as_version=4)
+    notebook.cells = notebook.cells[:2] + notebook.cells[6:10]
+    os.environ["PYTHONWARNINGS"] = "ignore:IProgress not found"  # executed without widgets
+    NotebookClient(notebook, timeout=300).execute()
+    for theme in ("light", "dark"):
+        html, _ = HTMLExporter(template_name="lab", theme=theme).from_notebook_node(notebook)
+        yield View(f"notebook-lab-{theme}", re.sub(r"<script\b.*?</script>", "", html, flags=re.DOTALL))
+        yield View(f"notebook-vscode-{theme}", edited(notebook, theme))
+
+
+def edited(notebook: nbformat.NotebookNode, theme: str) -> str:
+    """The code and the HTML outputs of a notebook in an editor's style."""
+    cells = [
+        f"<pre>{cell.source}</pre><div>{output.data['text/html']}</div>"
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+        for output in cell.outputs
+        if "text/html" in output.get("data", {})
+    ]
+    head = f'<meta charset="utf-8"><style>{EDITOR}</style>'
+    return f'<!doctype html><html><head>{head}</head><body class="vscode-{theme}">{"".join(cells)}</body></html>'
+
+
+def draw(view: View, browser: Browser) -> None:
+    """Photograph the top of a page."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "page.html"
+        path.write_text(view.html, encoding="utf-8")
+        window = browser.new_page(
+            viewport={"width": view.width, "height": view.height}, color_scheme="dark" if view.dark else "light"
+        )
+        window.goto(path.as_uri())
+        window.screenshot(path=PICTURES / f"{view.name}.png")
+        window.close()
+    print(f"docs/pictures/{view.name}.png")
+
+
+if __name__ == "__main__":
+    main()

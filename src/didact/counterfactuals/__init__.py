@@ -1,0 +1,1 @@
+"""The smallest change of a text that flips a prediction."""

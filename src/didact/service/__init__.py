@@ -1,0 +1,1 @@
+"""The web service: explanations over HTTP, from models that its operator configured."""

@@ -1,0 +1,121 @@
+"""Expected disagreement of texts of another kind: new words, and a few evaluations of the model."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from didact.attribution.occlusion import Occlusion
+from didact.errors import FormatError, ParameterError
+from didact.models.load import load_model
+from didact.ops.units import word_spans
+from didact.protocols import Model
+from didact.testing.tiny import keyword_predict
+from didact.trained.checked import checked_disagreement
+from didact.trained.checking import CHECKS, misfits
+from didact.trained.disagreement import ALL, CHECKED, DisagreementEstimate
+from didact.trained.explainer import LearnedExplainer
+from didact.trained.fallback import FallbackExplainer
+from didact.trained.novelty import BUCKETS, SeenWords
+from didact.trained.train import train
+from didact.types import Example, Units
+
+WORDS = ("wonderful", "warm", "good", "dull", "worse", "avoid", "film", "plot", "acting", "the", "a", "with", "saw")
+
+
+def texts(count: int, seed: int = 0) -> list[str]:
+    rng = np.random.default_rng(seed)
+    return [" ".join(rng.permutation(WORDS)[: rng.integers(4, 10)]) for _ in range(count)]
+
+
+def units(text: str) -> Units:
+    return Units(Example(text), "word", tuple(word_spans(text)))
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return load_model(keyword_predict, labels=("negative", "positive"))
+
+
+@pytest.fixture(scope="module")
+def learned(model: Model) -> LearnedExplainer:
+    settings = {"width": 16, "blocks": 1, "min_count": 1, "dropout": 0.0, "epochs": 15, "learning_rate": 5e-3}
+    return train("l2e", model, texts(150), Occlusion(), **settings)  # type: ignore[arg-type]
+
+
+def test_new_words_are_unseen_and_rare_ones_surprise() -> None:
+    seen = SeenWords.of([units("the good film")] * 8 + [units("a rare word")])
+    assert seen.features(units("The good FILM")) == (0.0, 9 - 4)  # 8 occurrences: 1 + log2(8)
+    assert seen.features(units("rare word")) == (0.0, 9 - 1)
+    assert seen.features(units("quarterly revenue rare word")) == (0.5, 9 - 0.5)
+    assert SeenWords("").features(units("anything")) == (0.0, 0.0)
+    assert len(seen.levels) == BUCKETS
+    with pytest.raises(FormatError, match="has 8192 digits, got 3"):
+        SeenWords("123")
+
+
+def test_scores_that_predict_the_model_fit_and_reversed_ones_do_not(model: Model) -> None:
+    explained = Occlusion().explain(model, texts(20))
+    turned = [dataclasses.replace(one, scores=tuple(-score for score in one.scores)) for one in explained]
+    fits, fails = misfits(model, explained), misfits(model, turned)
+    assert np.median(fits) < 0.3
+    np.testing.assert_allclose(fits + fails, 2.0)
+    assert misfits(model, explained[3:4])[0] == pytest.approx(fits[3])  # whatever stands beside
+    nothing = dataclasses.replace(explained[0], scores=(0.0,) * len(explained[0].scores))
+    assert misfits(model, [nothing]).tolist() == [1.0]
+    assert misfits(model, []).shape == (0,)
+
+
+def test_both_estimates_are_fitted_saved_and_loaded(model: Model, learned: LearnedExplainer, tmp_path: Path) -> None:
+    assert learned.disagreement is not None
+    assert learned.checked is not None
+    assert (learned.disagreement.measured.names, learned.checked.measured.names) == (ALL, CHECKED)
+    learned.save_pretrained(tmp_path)
+    loaded = LearnedExplainer.from_pretrained(tmp_path, model=model, device="cpu")
+    explained = learned.explain(model, texts(5, seed=1))
+    again = loaded.explain(model, texts(5, seed=1))
+    assert [one.details for one in again] == [one.details for one in explained]
+    np.testing.assert_array_equal(
+        checked_disagreement(loaded, model, again), checked_disagreement(learned, model, explained)
+    )
+    assert checked_disagreement(learned, model, []).shape == (0,)
+
+
+def test_checks_notice_scores_that_are_wrong(model: Model, learned: LearnedExplainer) -> None:
+    explained = learned.explain(model, texts(30, seed=2))
+    turned = [dataclasses.replace(one, scores=tuple(-score for score in one.scores)) for one in explained]
+    right, wrong = (checked_disagreement(learned, model, some).mean() for some in (explained, turned))
+    assert wrong > right + 0.2
+
+
+def test_a_fallback_with_checks_counts_them(model: Model, learned: LearnedExplainer) -> None:
+    given = texts(6, seed=3)
+    everything = FallbackExplainer(learned, Occlusion(), above=-1.0, check=True)
+    assert [one.method for one in everything.explain(model, given)] == ["occlusion"] * 6
+    nothing = FallbackExplainer(learned, Occlusion(), above=2.0, check=True)
+    found = nothing.explain(model, given)
+    assert [one.method for one in found] == ["l2e"] * 6
+    assert {one.cost.forwards for one in found} == {1 + CHECKS}
+    expected = checked_disagreement(learned, model, learned.explain(model, given))
+    assert [one.details["disagreement"] for one in found] == pytest.approx(expected.tolist())
+    without = LearnedExplainer(learned.shape, learned.signal, dataclasses.replace(learned.about, checked=None))
+    with pytest.raises(ParameterError, match="no estimate of its disagreement that rests on checks"):
+        checked_disagreement(without, model, found)
+    with pytest.raises(ParameterError, match="has no estimate of its disagreement"):
+        FallbackExplainer(without, Occlusion(), check=True)
+
+
+def test_an_estimate_that_an_earlier_version_saved_is_still_read(learned: LearnedExplainer) -> None:
+    assert learned.disagreement is not None
+    data = learned.disagreement.to_dict()
+    old = {
+        **data,
+        "features": data["features"][:7],
+        **{name: data[name][:7] for name in ("centre", "scale", "weights")},
+    }  # type: ignore[index]
+    del old["seen"]
+    loaded = DisagreementEstimate.from_dict(old)
+    assert loaded.measured.names == ALL[:7]
+    with pytest.raises(FormatError, match="other features than length"):
+        DisagreementEstimate.from_dict({**data, "features": ["length"]})
