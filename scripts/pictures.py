@@ -1,4 +1,6 @@
-"""Draws how didact looks, for docs/looks.md: terminals, pages, and a notebook in the styles of JupyterLab and VS Code.
+"""Draws how didact looks, for docs/looks.md: terminals, pages, a report, a decision record, and an executed notebook.
+
+Notebooks are drawn in the styles of JupyterLab and VS Code.
 
 The notebook docs/notebooks/first_steps.ipynb is executed for it.
 
@@ -32,7 +34,8 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 PICTURES = DOCS / "pictures"
 TEXT = "I expected little, but this is a warm, funny and truly wonderful film with one dull scene."
 METHODS = ["integrated_gradients", "occlusion", "attention"]
-PHONE, DESKTOP = 390, 1000
+GRADED = ["integrated_gradients", "occlusion", "lrp", "attention_x_gradient", "gradient_x_input"]
+PHONE, DESKTOP, RECORD, REPORT = 390, 1000, 880, 1280
 TERMINALS = (60, 80, 140)
 
 EDITOR = """
@@ -85,9 +88,16 @@ def main() -> None:
             (PICTURES / f"terminal-{width}.svg").write_text(terminal_svg(compared, width=width), encoding="utf-8")
     with sync_playwright() as engine:
         browser = engine.chromium.launch(executable_path=options.browser, args=["--no-sandbox"])
-        for view in itertools.chain(pages(compared), notebooks()):
+        made = {"page": lambda: pages(compared), "notebook": notebooks, "re": reports}
+        chosen = [views() for kind, views in made.items() if _any(kind, options.only)]
+        for view in itertools.chain(*chosen):
             if wanted(view.name):
                 draw(view, browser)
+
+
+def _any(kind: str, only: list[str] | None) -> bool:
+    """Whether a picture of this kind is wanted, by the beginnings of names."""
+    return not only or any(name.startswith(kind) or kind.startswith(name) for name in only)
 
 
 def pages(compared: list[Explanation]) -> Iterator[View]:
@@ -97,6 +107,17 @@ def pages(compared: list[Explanation]) -> Iterator[View]:
     yield View("page-dark", html, dark=True)
     yield View("page-phone", html, width=PHONE)
     yield View("page-phone-dark", html, width=PHONE, dark=True)
+
+
+def reports() -> Iterator[View]:
+    """The report of an evaluation, and a decision record."""
+    record = didact.record(TEXT, method="occlusion").to_html()
+    yield View("record", record, width=RECORD, height=1080)
+    yield View("record-phone-dark", record, width=PHONE, dark=True)
+    with tempfile.TemporaryDirectory() as folder:
+        didact.evaluate("corpus", methods=GRADED, limit=40, minutes=None, out=Path(folder) / "reviews", progress=False)
+        report = (Path(folder) / "reviews" / "report.html").read_text(encoding="utf-8")
+    yield View("report", report, width=REPORT, height=1180)
 
 
 def notebooks() -> Iterator[View]:
