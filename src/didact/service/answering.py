@@ -23,6 +23,11 @@ def service_of(request: Request) -> Service:
     return service
 
 
+def ticket_of(request: Request) -> str:
+    """The ticket that an earlier refusal gave the request; empty where it has none."""
+    return request.headers.get("retry-ticket", "")
+
+
 async def computed(request: Request, worker: ModelWorker, works: Sequence[Work], seconds: float | None) -> Outcomes:
     """What became of each work of one request, once all are done.
 
@@ -31,7 +36,7 @@ async def computed(request: Request, worker: ModelWorker, works: Sequence[Work],
     """
     limit = service_of(request).config.limits.seconds
     allowed = limit if seconds is None else min(seconds, limit)
-    worker.waiting.accept(works)
+    worker.waiting.accept(works, ticket_of(request))
     results = asyncio.gather(*(asyncio.wrap_future(work.result) for work in works), return_exceptions=True)
     gone = asyncio.ensure_future(_gone(request))
     ends: set[asyncio.Future[Any]] = {results, gone}

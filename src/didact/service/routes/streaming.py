@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from didact.service.answering import late, service_of
+from didact.service.answering import late, service_of, ticket_of
 from didact.service.problems import Refusal, refusal_of
 from didact.service.routes.explaining import REFUSED
 from didact.service.schemas import ExplainBody
@@ -44,7 +44,7 @@ async def stream(request: Request, body: ExplainBody) -> StreamingResponse:
 
     work.watch = post
     work.result.add_done_callback(lambda _: post(None))
-    worker.waiting.accept([work])
+    worker.waiting.accept([work], ticket_of(request))
     limit = service.config.limits.seconds
     seconds = limit if body.seconds is None else min(body.seconds, limit)
     return StreamingResponse(_events(worker, work, news, seconds), media_type="text/event-stream")
