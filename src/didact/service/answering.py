@@ -65,7 +65,7 @@ async def computed_single(request: Request, worker: ModelWorker, work: Work, sec
 def late(works: Sequence[Work], seconds: float) -> Refusal:
     """The refusal when the time is up, with estimates where all works have some."""
     known = [work.partial for work in works]
-    partial = [each.to_dict() for own in known if own is not None for each in own]
+    partial = [plain for work in works if work.partial is not None for plain in work.plain(work.partial)]
     begun = "was being computed" if any(work.started for work in works) else "was waiting"
     return Refusal(
         504,

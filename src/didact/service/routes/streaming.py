@@ -56,7 +56,7 @@ async def _events(worker: ModelWorker, work: Work, news: asyncio.Queue[News], se
         end, shown = time.monotonic() + seconds, 0.0
         while (item := await asyncio.wait_for(news.get(), max(0.0, end - time.monotonic()))) is not None:
             if isinstance(item, list):
-                yield _event("partial", {"explanations": [each.to_dict() for each in item]})
+                yield _event("partial", {"explanations": work.plain(item)})
             elif time.monotonic() - shown > EVERY:
                 shown = time.monotonic()
                 yield _event("progress", {"what": item.what, "done": item.done, "total": item.total})
@@ -74,7 +74,7 @@ def _ending(worker: ModelWorker, work: Work) -> bytes:
         return _event("error", Refusal(503, "the service stopped before this was computed").body()["error"])
     except Exception as problem:
         return _event("error", refusal_of(problem).body()["error"])
-    return _event("result", {"model": worker.served.name, "explanations": [each.to_dict() for each in results]})
+    return _event("result", {"model": worker.served.name, "explanations": work.plain(results)})
 
 
 def _event(name: str, data: object) -> bytes:
