@@ -15,7 +15,7 @@ together   64 clients of the learned explainer: a service that computes waiting 
            one at a time run side by side and are loaded in turns; and one client alone
 overload   KernelSHAP: first the rate that the service manages with 8 clients, then requests at fixed times at 0.8, 1
            and 2 times that rate; a refused request comes back once, after the time that it was given
-kills      a job of 120 texts while the service is killed (-9) and started again
+kills      a job of 60 texts while the service is killed (-9) and started again
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def overload(folder: Path, seconds: float) -> dict[str, Any]:
 
 def kills(folder: Path, count: float) -> dict[str, Any]:
     """A job whose service is killed and started again; its results beside those of a job that was not disturbed."""
-    texts = _texts(120)
+    texts = _texts(60)
     body = {"method": "kernel_shap", "settings": {"evaluations": 50}}
     with tempfile.TemporaryDirectory() as place:
         jobs, disturbed, done = str(Path(place) / "jobs.db"), "", []
