@@ -19,8 +19,8 @@ from didact.service.core import Service
 from didact.service.guard import Guard
 from didact.service.job_runner import JobRunner
 from didact.service.jobs import JobStore
-from didact.service.problems import Refusal, answer, refusal_of
 from didact.service.pages import shell
+from didact.service.problems import Refusal, answer, refusal_of
 from didact.service.routes import explaining, jobs, listing, streaming
 from didact.service.strict import invalid
 
