@@ -78,14 +78,14 @@ class Service:
         """A request for predictions as work."""
         worker = self.worker(body.model)
         examples = read_examples(body.inputs, self.config.limits)
-        return worker, [self._work(worker, Predicting(), examples, None, body.seconds)]
+        return worker, [self.work(worker, Predicting(), examples, None, body.seconds)]
 
     def explaining(self, body: ExplainBody) -> Prepared:
         """A request for explanations as work."""
         worker = self.worker(body.model)
         examples = read_examples(body.inputs, self.config.limits)
         task = self.task(worker, body, examples)
-        return worker, [self._work(worker, task, examples, read_target(body.target), body.seconds)]
+        return worker, [self.work(worker, task, examples, read_target(body.target), body.seconds)]
 
     def comparing(self, body: CompareBody) -> tuple[ModelWorker, dict[str, Work | Refusal]]:
         """A comparison as one work per method; a method that cannot explain the input has its refusal instead."""
@@ -102,7 +102,7 @@ class Service:
                 explainer = read_method(name, dict(body.settings.get(name, {})), worker.model)
                 check_fit(explainer, worker.model, examples)
                 target = read_target(body.target)
-                made[name] = self._work(worker, Explaining(explainer), examples, target, body.seconds)
+                made[name] = self.work(worker, Explaining(explainer), examples, target, body.seconds)
             except DidactError as problem:
                 made[name] = refusal_of(problem)
         return worker, made
@@ -121,7 +121,7 @@ class Service:
         check_fit(explainer, worker.model, examples)
         return Explaining(explainer, body.explainer)
 
-    def _work(
+    def work(
         self,
         worker: ModelWorker,
         task: Task,
@@ -129,6 +129,7 @@ class Service:
         target: TargetLike,
         seconds: float | None,
     ) -> Work:
+        """A task on examples with its cost; refused where it is more than a request may take."""
         cost = task.estimate(worker.model, examples).seconds
         most = self.config.limits.request_cost
         if cost > most:
