@@ -4,6 +4,7 @@ import contextlib
 import shutil
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,15 @@ def behind_socket(app: FastAPI) -> Iterator[str]:
     yield f"http://127.0.0.1:{port}"
     server.should_exit = True
     thread.join(30)
+
+
+def wait_until_ready(address: str) -> None:
+    """Returns once every model is loaded."""
+    for _ in range(600):
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"{address}/readyz"):
+            return
+        time.sleep(0.05)
+    raise TimeoutError("the models were not loaded within 30 seconds")
 
 
 @contextlib.contextmanager
@@ -69,7 +79,8 @@ class Window:
 
     def sound(self) -> None:
         """Nothing else was tried to be reached, no script failed, nothing was stopped by the policy."""
-        assert (self.abroad, self.faults) == ([], [])
+        problems = self.abroad + self.faults
+        assert not problems, problems
 
     def accessible(self) -> None:
         """Axe finds nothing serious."""
@@ -78,7 +89,8 @@ class Window:
         self.page.evaluate(script)  # not as an element, which the policy would stop
         found = self.page.evaluate("axe.run()")["violations"]
         serious = [each for each in found if each["impact"] in ("serious", "critical")]
-        assert [(each["id"], each["nodes"][0]["html"], each["nodes"][0]["failureSummary"]) for each in serious] == []
+        places = [(each["id"], each["nodes"][0]["html"], each["nodes"][0]["failureSummary"]) for each in serious]
+        assert not places, places
 
     def fits(self) -> None:
         """Nothing stands beyond the right edge."""

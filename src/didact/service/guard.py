@@ -20,7 +20,7 @@ OPEN = ("/livez", "/readyz")
 
 SAFE_HEADERS = [
     (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
+    (b"referrer-policy", b"same-origin"),  # with none at all, browsers send forms with the origin "null"
     (b"cache-control", b"no-store"),
     (b"x-frame-options", b"DENY"),
 ]

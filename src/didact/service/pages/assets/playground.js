@@ -2,6 +2,7 @@
 // Everything else works without it. The server draws; this module only moves what it drew.
 
 const form = document.getElementById("ask");
+const posted = form.getAttribute("method") === "post"; // form.method is the field of that name
 const working = document.getElementById("working");
 let running = null; // what stops the request under way
 let since = 0;
@@ -18,13 +19,12 @@ function fields(changes = {}) {
 async function explain(data, { remember = true } = {}) {
   running?.abort();
   const stop = (running = new AbortController());
-  const posted = form.method === "post";
   const address = posted ? form.action : `/?${new URLSearchParams(data)}`;
   busy(true);
   try {
     const options = posted ? { method: "POST", body: data } : {};
     const response = await fetch(address, { ...options, signal: stop.signal });
-    show(new DOMParser().parseFromString(await response.text(), "text/html"));
+    show(await response.text());
     if (remember && !posted) history.pushState(null, "", address);
   } catch (problem) {
     if (problem.name !== "AbortError") say("The service did not answer. Is it still running?");
@@ -34,10 +34,11 @@ async function explain(data, { remember = true } = {}) {
 }
 
 // The images of a page stand in its style element, which the policy ties to that page; a sheet made here is allowed.
-function show(page) {
+function show(html) {
   const sheet = new CSSStyleSheet();
-  sheet.replaceSync([...page.querySelectorAll("head style")].map((style) => style.textContent).join("\n"));
+  const rest = html.replace(/<style nonce="[^"]*">([^<]*)<\/style>/, (_, rules) => (sheet.replaceSync(rules), ""));
   document.adoptedStyleSheets = [sheet];
+  const page = new DOMParser().parseFromString(rest, "text/html");
   const fresh = page.getElementById("results");
   if (!fresh) return say("The service sent no page. Is the session over?");
   document.getElementById("results").replaceWith(document.adoptNode(fresh));
@@ -184,15 +185,17 @@ document.addEventListener("click", async (event) => {
 async function picture(exports) {
   const data = new URLSearchParams({ document: exports.elements.document.value, form: "svg" });
   const response = await fetch("/export", { method: "POST", body: data });
+  const drawing = await response.text();
   const image = new Image();
-  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(await response.text())}`;
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(drawing)}`;
   await image.decode();
-  const canvas = element("canvas", { width: 2 * image.naturalWidth, height: 2 * image.naturalHeight });
+  const [, width, height] = drawing.match(/viewBox="0 0 ([\d.]+) ([\d.]+)"/);
+  const canvas = element("canvas", { width: 2 * width, height: 2 * height });
   canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
   canvas.toBlob((blob) => {
     const link = element("a", { href: URL.createObjectURL(blob), download: "explanations.png" });
     link.click();
-    URL.revokeObjectURL(link.href);
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
   });
 }
 
