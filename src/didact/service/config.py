@@ -53,6 +53,7 @@ class ServiceLimits:
         job_cost: of one job.
         job_inputs: texts or images of a job.
         batch_cost: of requests that are computed together; a single request may have more.
+        batch_seconds: expected time of requests that are computed together, for which others wait.
         queued_seconds: expected time that waiting requests take together; more are refused with 429.
         queued: waiting requests.
         jobs: jobs that are not finished.
@@ -69,6 +70,7 @@ class ServiceLimits:
     job_cost: float = 1e10
     job_inputs: int = 2_000
     batch_cost: float = 65_536
+    batch_seconds: float = 1.0
     queued_seconds: float = 20.0
     queued: int = 512
     jobs: int = 64

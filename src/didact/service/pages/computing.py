@@ -73,7 +73,7 @@ async def computed_record(request: Request, query: Query) -> DecisionRecord:
         body = _body(query, methods[0], None)
         examples = read_examples(body.inputs[-1:], service.config.limits)
         recording = Recording(service.task(worker, body, examples).explainer)
-        return service.work(worker, recording, examples, None, None)
+        return service.work(worker, recording, examples, [None], None)
 
     (record,) = await computed_single(request, worker, await run_in_threadpool(prepared), None)
     if not isinstance(record, DecisionRecord):
@@ -126,7 +126,7 @@ def _works(service: Service, worker: ModelWorker, query: Query, target: str | No
                 made[method, label] = refusal_of(problem)
     if query.flip:
         examples = read_examples(query.inputs[-1:], service.config.limits)
-        made[Flipping.method, None] = service.work(worker, Flipping(), examples, None, None)
+        made[Flipping.method, None] = service.work(worker, Flipping(), examples, [None], None)
     return made
 
 
