@@ -68,6 +68,13 @@ def test_every_class_is_explained_the_most_probable_first(asked: Asked) -> None:
     assert made[0].target.label == made[0].prediction.label
 
 
+def test_a_class_can_be_explained_against_another(asked: Asked) -> None:
+    (made,) = jsonio.load(
+        document(seen(asked, "/", text=TEXT, method="occlusion", target="positive", rather="negative").text)
+    )
+    assert made.target.name == "positive rather than negative"
+
+
 def test_an_edit_is_explained_beside_the_text_before(asked: Asked) -> None:
     response = seen(asked, "/", text="a wonderful film", before="a truly wonderful film", method="occlusion")
     assert "What the edit changed" in response.text
@@ -82,7 +89,7 @@ def test_what_flips_the_prediction_can_be_explained_next(asked: Asked) -> None:
     assert "variants were evaluated" in response.text
 
 
-@pytest.mark.parametrize("field", ["text", "second", "before", "model", "method", "target"])
+@pytest.mark.parametrize("field", ["text", "second", "before", "model", "method", "target", "rather"])
 def test_markup_in_any_field_stays_text(asked: Asked, field: str) -> None:
     response = seen(asked, "/", **{"text": TEXT, "method": "occlusion", field: SCRIPT})
     assert response.status_code in (200, 404, 422)

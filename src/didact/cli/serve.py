@@ -61,13 +61,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Serve until a signal."""
-    missing = [name for name in ("fastapi", "prometheus_client", "uvicorn") if find_spec(name) is None]
-    if missing:
-        raise InputError(f"the service needs {', '.join(missing)}; pip install 'didact[service]'")
+    check_installed()
     config = configured(options)
     from didact.service.serving import serve
 
     serve(config, lambda place: printing.line(f"didact serves {place} (stop with Ctrl-C)"))
+
+
+def check_installed() -> None:
+    """Refuse where the libraries of the service are missing."""
+    missing = [name for name in ("fastapi", "prometheus_client", "uvicorn") if find_spec(name) is None]
+    if missing:
+        raise InputError(f"the service needs {', '.join(missing)}; pip install 'didact[service]'")
 
 
 def configured(options: argparse.Namespace) -> ServiceConfig:
@@ -78,7 +83,7 @@ def configured(options: argparse.Namespace) -> ServiceConfig:
         "models": _models(options),
         "host": options.host,
         "port": options.port,
-        "token": _token(options.token_file),
+        "token": read_token(options.token_file),
         "hosts": options.allow_host,
         "jobs": options.jobs,
         "runs": options.runs,
@@ -88,7 +93,8 @@ def configured(options: argparse.Namespace) -> ServiceConfig:
     return ServiceConfig(**{name: value for name, value in given.items() if value is not None})
 
 
-def _token(file: Path | None) -> str | None:
+def read_token(file: Path | None) -> str | None:
+    """The bearer token in a file, or else in the environment; None where there is neither."""
     if file is None:
         return os.environ.get(TOKEN) or None
     try:

@@ -20,9 +20,9 @@ from didact.service.guard import Guard
 from didact.service.job_runner import JobRunner
 from didact.service.jobs import JobStore
 from didact.service.pages import playground, runs, shell
-from didact.service.problems import Refusal, answer, refusal_of
+from didact.service.problems import answer
 from didact.service.routes import explaining, jobs, listing, streaming
-from didact.service.strict import invalid
+from didact.service.strict import as_refusal
 
 LOG = logging.getLogger("didact.service")
 LAST_SECONDS = 30.0
@@ -76,8 +76,4 @@ def _observer(service: Service):  # type: ignore[no-untyped-def] # the type is G
 
 async def _refused(request: Request, problem: Exception) -> Response:
     """Any error as the one shape; the text of an unexpected one stays in the log."""
-    if isinstance(problem, RequestValidationError):
-        return answer(invalid(problem))
-    if isinstance(problem, HTTPException) and not isinstance(problem, Refusal):
-        return answer(Refusal(problem.status_code, str(problem.detail), headers=problem.headers))
-    return answer(refusal_of(problem))
+    return answer(as_refusal(problem))

@@ -15,8 +15,8 @@ from didact.render import jsonio
 from didact.render.html import page
 from didact.render.markup import html_text
 from didact.service.answering import service_of
+from didact.service.forms import read_form
 from didact.service.pages.playground import LINKS
-from didact.service.pages.query import read_form, text_of
 from didact.service.pages.shell import Page, respond
 from didact.service.problems import Refusal
 
@@ -61,8 +61,8 @@ async def shown(request: Request, name: str) -> Response:
 async def saved(request: Request) -> Response:
     """Save explanations that were shown as a report."""
     folder = _folder(request)
-    fields = dict(await read_form(request))
-    explanations = await run_in_threadpool(jsonio.load, text_of(fields.get("document", b"")))
+    fields = await read_form(request)
+    explanations = await run_in_threadpool(jsonio.load, fields.get("document", ""))
     made = datetime.now(UTC)
     title = f"Playground, {made:%Y-%m-%d %H:%M} UTC"
     name = f"playground-{made:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}.html"

@@ -30,6 +30,7 @@ class Page:
         title: of the window; not yet escaped.
         body: HTML inside ``<main>``; every text from elsewhere in it went through ``html_text``.
         styles: CSS of this page alone, such as its images.
+        sheets: files in ``assets`` with further styles.
         modules: files in ``assets`` to run.
         links: of the navigation, address and title, the current page's first.
     """
@@ -37,6 +38,7 @@ class Page:
     title: str
     body: str
     styles: str = ""
+    sheets: Sequence[str] = ()
     modules: Sequence[str] = ()
     links: Sequence[tuple[str, str]] = ()
 
@@ -58,6 +60,9 @@ def content_policy(nonce: str) -> str:
 
 def framed(page: Page, nonce: str) -> str:
     """The whole document."""
+    sheets = "".join(
+        f'<link rel="stylesheet" href="/assets/{name}">\n' for name in ("didact.css", "pages.css", *page.sheets)
+    )
     modules = "".join(f'<script type="module" src="/assets/{name}"></script>\n' for name in page.modules)
     styles = f'<style nonce="{nonce}">{page.styles}</style>\n' if page.styles else ""
     return (
@@ -65,8 +70,7 @@ def framed(page: Page, nonce: str) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>{html_text(page.title)}</title>\n"
-        '<link rel="icon" href="data:,">\n'
-        '<link rel="stylesheet" href="/assets/didact.css">\n<link rel="stylesheet" href="/assets/pages.css">\n'
+        f'<link rel="icon" href="data:,">\n{sheets}'
         f'{styles}{modules}</head>\n<body class="didact">\n<a class="skip" href="#main">Skip to the content</a>\n'
         f'{_header(page.links)}<main id="main" tabindex="-1">\n{page.body}\n</main>\n</body>\n</html>\n'
     )
