@@ -233,3 +233,28 @@ def test_a_page_while_the_model_is_loaded_comes_again(asked: Asked) -> None:
     response = asked(use, tiny_config(models=(ServedModel("slow", "default"),)), ready=False)
     assert response.status_code == 503
     assert response.headers["refresh"] == "2"
+
+
+def test_browsers_sign_in_with_the_token(asked: Asked) -> None:
+    token = "a-token-for-the-tests"
+    address = Query(TEXT, methods=("occlusion",)).address()
+
+    async def use(client: httpx2.AsyncClient) -> list[httpx2.Response]:
+        closed = await client.get(address, headers={"accept": "text/html"})
+        program = await client.get("/v1/models")
+        wrong = await client.post("/login", data={"token": "wrong", "next": address})
+        abroad = await client.post("/login", data={"token": token, "next": "//elsewhere.org"})
+        client.cookies.clear()
+        form = await client.get(closed.headers["location"])
+        entered = await client.post("/login", data={"token": token, "next": address})
+        return [closed, program, wrong, abroad, form, entered, await client.get(entered.headers["location"])]
+
+    config = tiny_config(token=token)
+    closed, program, wrong, abroad, form, entered, page = asked(use, config)
+    assert (closed.status_code, program.status_code, wrong.status_code) == (303, 401, 401)
+    assert abroad.headers["location"] == "/"
+    assert html.escape(address) in form.text
+    assert "HttpOnly" in entered.headers["set-cookie"]
+    assert token not in entered.headers["set-cookie"]
+    assert page.status_code == 200
+    assert "document" in page.text

@@ -39,12 +39,14 @@ async def listed(request: Request) -> Response:
         hint = (
             '<p class="hint">Start the service with <code>--runs DIR</code> to save reports and to see them here.</p>'
         )
-        return respond(Page("Runs", f"<h1>Runs</h1>{hint}", links=links))
+        return respond(Page("Runs", f"<h1>Runs</h1>{hint}", sheets=("playground.css",), links=links))
     known = await run_in_threadpool(reports, folder)
     newest = sorted(known.items(), key=lambda item: -item[1].stat().st_mtime)[:LISTED]
     rows = "".join(_row(name, file) for name, file in newest)
     empty = "" if rows else '<p class="hint">There are no reports yet.</p>'
-    return respond(Page("Runs", f'<h1>Runs</h1><ul class="runs">{rows}</ul>{empty}', links=links))
+    return respond(
+        Page("Runs", f'<h1>Runs</h1><ul class="runs">{rows}</ul>{empty}', sheets=("playground.css",), links=links)
+    )
 
 
 @router.get("/runs/{name:path}")
