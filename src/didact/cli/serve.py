@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from didact.service.config import ServedModel, ServiceConfig
 
 NAME = "serve"
-HELP = "Explain over HTTP: a service for other programs, on this machine unless a token is set."
+HELP = "Explain over HTTP: a page for people and a service for programs, on this machine unless a token is set."
 EXAMPLES = """examples:
   didact serve
   didact serve --model reviews=./my-model --explainer reviews:fast=runs/l2e
@@ -54,6 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--allow-host", metavar="NAME", action="append", default=None, help="a further name under which it is reached"
     )
     parser.add_argument("--jobs", type=Path, metavar="FILE", help="SQLite file of jobs (default: no jobs)")
+    parser.add_argument(
+        "--runs", type=Path, metavar="DIR", help="folder of reports to show under /runs (default: no reports)"
+    )
 
 
 def run(options: argparse.Namespace) -> None:
@@ -83,6 +86,7 @@ def configured(options: argparse.Namespace) -> ServiceConfig:
         "token": read_token(options.token_file),
         "hosts": options.allow_host,
         "jobs": options.jobs,
+        "runs": options.runs,
     }
     if options.config is not None:
         return read_config(options.config, **given)

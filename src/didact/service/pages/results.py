@@ -1,0 +1,151 @@
+"""The results of the playground as HTML: what changed, the explanations, the flip, and what can be done with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from html import escape
+
+from didact.decisions.page import flip_html
+from didact.render import answers, facts, jsonio
+from didact.render.html import unstyled
+from didact.render.markup import html_text, minus_signs
+from didact.render.pieces import name
+from didact.service.pages.computing import Seen
+from didact.service.pages.query import SAVED, Query
+from didact.types import Explanation
+
+
+def results(seen: Seen, query: Query, *, keeps: bool) -> tuple[str, str]:
+    """What was computed, as HTML and the CSS of its images.
+
+    Args:
+        seen: what was computed.
+        query: what it was computed from.
+        keeps: whether reports can be saved.
+    """
+    shown, styles = unstyled(seen.explanations)
+    parts = [
+        _edit(seen, query),
+        f'<div id="explanations">{shown}</div>',
+        '<p id="about" class="notice" role="status" hidden></p>',
+        _flipped(seen, query),
+        _skipped(seen),
+        _exports(seen, query, keeps=keeps),
+    ]
+    return "".join(parts), styles
+
+
+def _edit(seen: Seen, query: Query) -> str:
+    """What an edit changed: the prediction, and the scores of each method word by word."""
+    if not seen.earlier:
+        return ""
+    before, after = seen.earlier[0], seen.explanations[0]
+    tables = "".join(_scores(old, new) for old, new in zip(seen.earlier, seen.explanations, strict=False))
+    undo = html_text(query.address(text=query.before, before=""))
+    return (
+        '<section class="edit" aria-labelledby="edit"><h2 id="edit">What the edit changed</h2>'
+        f"<p>Predicted before: <b>{_predicted(before)}</b>, now: <b>{_predicted(after)}</b>. "
+        f'<a href="{undo}">Back to the text before</a></p>{tables}</section>'
+    )
+
+
+def _predicted(explanation: Explanation) -> str:
+    return html_text(answers.predicted(explanation)) + " " + minus_signs(html_text(facts.certainty(explanation)))
+
+
+def _scores(before: Explanation, after: Explanation) -> str:
+    rows = "".join(
+        f'<tr><td dir="auto">{html_text(name(text))}</td>'
+        f'<td class="number">{old}</td><td class="number">{new}</td></tr>'
+        for text, old, new in _aligned(before, after)
+    )
+    method, label = html_text(after.method), html_text(answers.explained(after))
+    return (
+        f"<details><summary>Scores of {method} for {label}, before and after</summary>"
+        '<table class="scores"><thead><tr><th scope="col">unit</th><th scope="col" class="number">before</th>'
+        f'<th scope="col" class="number">now</th></tr></thead><tbody>{rows}</tbody></table></details>'
+    )
+
+
+def _aligned(before: Explanation, after: Explanation) -> Iterator[tuple[str, str, str]]:
+    """Units in the order of the texts with both scores; a dash where a text lacks the unit."""
+    sides = [
+        (each.units.texts, [minus_signs(html_text(score)) for score in facts.estimates(each)])
+        for each in (before, after)
+    ]
+    (old_texts, old), (new_texts, new) = sides
+    for kind, i, end_i, j, end_j in SequenceMatcher(None, old_texts, new_texts, autojunk=False).get_opcodes():
+        if kind == "equal":
+            yield from zip(old_texts[i:end_i], old[i:end_i], new[j:end_j], strict=True)
+        else:
+            yield from ((text, score, "–") for text, score in zip(old_texts[i:end_i], old[i:end_i], strict=True))
+            yield from ((text, "–", score) for text, score in zip(new_texts[j:end_j], new[j:end_j], strict=True))
+
+
+def _flipped(seen: Seen, query: Query) -> str:
+    if seen.flip is None:
+        return ""
+    after = seen.flip.after.texts
+    link = query.address(text=after[0], second=after[1] if len(after) > 1 else "", before=query.text, flip=False)
+    explain = f'<p><a href="{html_text(link)}">Explain the changed text</a></p>' if seen.flip.changes else ""
+    return (
+        '<section class="flip" aria-labelledby="flip"><h2 id="flip">What would change the prediction</h2>'
+        f"{flip_html(seen.flip)}{explain}</section>"
+    )
+
+
+def _skipped(seen: Seen) -> str:
+    items = "".join(
+        f"<li><b>{html_text(method.removeprefix(SAVED))}</b>: {html_text(reason)}</li>"
+        for method, reason in seen.skipped.items()
+    )
+    return f'<div class="problem" role="note"><p>Not computed:</p><ul>{items}</ul></div>' if items else ""
+
+
+def _exports(seen: Seen, query: Query, *, keeps: bool) -> str:
+    """Buttons that send the explanations as they are, so that nothing is computed again."""
+    document = escape(jsonio.dump(seen.explanations))
+    link = (
+        "" if query.image else f'<a class="button" id="link" href="{html_text(query.address())}">Link to this view</a>'
+    )
+    save = '<button type="submit" formaction="/runs">Save under Runs</button>' if keeps else ""
+    return (
+        '<section class="exports" aria-labelledby="exports"><h2 id="exports">Keep it</h2>'
+        f'<form method="post" action="/export"><textarea name="document" hidden>\n{document}</textarea>'
+        f'<div class="row">{link}{_formats(seen)}{_record(seen, query)}{save}</div></form></section>'
+    )
+
+
+def _formats(seen: Seen) -> str:
+    """A button per format. A picture of a text is drawn by the browser from the SVG."""
+    buttons = [_button(form, title) for form, title in (("html", "HTML"), ("json", "JSON"), ("svg", "SVG"))]
+    if seen.explanations[0].example.is_textual:
+        return "".join(buttons) + '<button type="button" id="png" hidden>PNG</button>'
+    pictures = [
+        _button(f"png-{number}", f"PNG of {each.method}, {answers.explained(each)}")
+        for number, each in enumerate(seen.explanations)
+    ]
+    return "".join([*buttons[:2], *pictures])
+
+
+def _button(form: str, title: str) -> str:
+    return f'<button type="submit" name="form" value="{form}">{html_text(title)}</button>'
+
+
+def _record(seen: Seen, query: Query) -> str:
+    first = seen.explanations[0]
+    if not first.example.is_textual or first.prediction.kind != "class" or len(first.prediction.labels) < 2:
+        return ""
+    return f'<a class="button" href="{html_text(query.address("/record", before="", flip=False))}">Decision record</a>'
+
+
+def problem(message: str) -> str:
+    """A refusal in words."""
+    return f'<p class="problem" role="alert">{html_text(message)}</p>'
+
+
+def nothing(labels: Sequence[str], model: str) -> str:
+    """What stands where results will."""
+    named = ", ".join(labels[:8]) + (f" and {len(labels) - 8} more" if len(labels) > 8 else "")
+    return f'<p class="hint">{html_text(model)} predicts: {html_text(named)}.</p>' if labels else ""
