@@ -28,7 +28,7 @@ async def read_form(request: Request) -> Mapping[str, str]:
         pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
     except ValueError:
         raise Refusal(400, f"the body is not a form of at most {MOST_FIELDS} fields in UTF-8", "not_a_form") from None
-    fields = dict(pairs)
+    fields = {name: value.replace("\r\n", "\n") for name, value in pairs}  # browsers break lines by two characters
     if len(fields) < len(pairs):
         raise Refusal(400, "the form has a field twice", "not_a_form")
     return fields

@@ -19,10 +19,9 @@ LOG = logging.getLogger("didact.service")
 OPEN = ("/livez", "/readyz")
 """Paths that need no token: a supervisor asks for them."""
 
-# With "no-referrer" browsers hide the origin of our own forms as well, and they would be refused.
 SAFE_HEADERS = [
     (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"same-origin"),
+    (b"referrer-policy", b"same-origin"),  # with none at all, browsers send forms with the origin "null"
     (b"cache-control", b"no-store"),
     (b"x-frame-options", b"DENY"),
 ]

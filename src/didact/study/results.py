@@ -194,8 +194,8 @@ def _rank_sentences(results: RankResults) -> list[str]:
         if same:
             sentences.append(f"{WARNING}raters do not significantly prefer {_listed(same)} to random scores.")
     sentences.append(
-        f"Agreement between raters is {results.between.value:.2f} (Kendall's tau-b, 0 for chance), with themselves "
-        f"{_number(results.within.mean)}."
+        f"Agreement between raters is {_number(results.between.value)} (Kendall's tau-b, 0 for chance), with "
+        f"themselves {_number(results.within.mean)}."
     )
     return sentences
 

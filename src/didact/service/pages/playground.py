@@ -76,7 +76,7 @@ def _page(request: Request, query: Query, seen: Seen | None, refusal: Refusal | 
     if seen is not None:
         inner, styles = shown.results(seen, query, keeps=keeps)
     body = f'<h1>Why this prediction?</h1>{form(service, query, offered)}<div id="results">{inner}</div>'
-    page = Page("didact playground", body, styles, ("playground.css",), ("playground.js",), LINKS)
+    page = Page("didact playground", body, styles, ("playground.js",), LINKS, ("playground.css",))
     return respond(page, status, headers)
 
 

@@ -17,15 +17,13 @@ from didact.render.markup import html_text
 from didact.service.answering import service_of
 from didact.service.forms import read_form
 from didact.service.pages.playground import LINKS
-from didact.service.pages.shell import Page, respond
+from didact.service.pages.shell import REPORT_POLICY, Page, respond
 from didact.service.problems import Refusal
 
 LISTED = 500
 """Reports that are listed, the newest first."""
 DEPTH = 4
 """Folders below the folder of reports that are looked into."""
-POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-"""A report is one page with its own styles, readable without scripts, of which none is run."""
 
 router = APIRouter(include_in_schema=False)
 
@@ -56,7 +54,7 @@ async def shown(request: Request, name: str) -> Response:
     if name not in known:
         raise Refusal(404, f"there is no report {name!r:.80}; /runs lists them")
     content = await run_in_threadpool(known[name].read_bytes)
-    return Response(content, 200, {"Content-Security-Policy": POLICY}, "text/html; charset=utf-8")
+    return Response(content, 200, {"Content-Security-Policy": REPORT_POLICY}, "text/html; charset=utf-8")
 
 
 @router.post("/runs")

@@ -19,6 +19,9 @@ from didact.service.problems import Refusal
 TYPES = {".css": "text/css", ".js": "text/javascript"}
 """Endings of the files in ``assets`` that pages may load, and their types."""
 
+REPORT_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
+"""Of a report, which is one page with its own styles, readable without scripts, of which none is run."""
+
 router = APIRouter(include_in_schema=False)
 
 
@@ -30,17 +33,17 @@ class Page:
         title: of the window; not yet escaped.
         body: HTML inside ``<main>``; every text from elsewhere in it went through ``html_text``.
         styles: CSS of this page alone, such as its images.
-        sheets: files in ``assets`` with further styles.
         modules: files in ``assets`` to run.
         links: of the navigation, address and title, the current page's first.
+        sheets: files in ``assets`` with further styles.
     """
 
     title: str
     body: str
     styles: str = ""
-    sheets: Sequence[str] = ()
     modules: Sequence[str] = ()
     links: Sequence[tuple[str, str]] = ()
+    sheets: Sequence[str] = ()
 
 
 def respond(page: Page, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -17,6 +17,7 @@ def sign_in_body(problem: str = "") -> str:
     """The form for the key."""
     return (
         f'<h1>Owner of the study</h1>{alert(problem)}<form method="post" action="/owner">'
+        '<input type="text" name="user" value="owner" autocomplete="username" hidden>'
         '<label class="question" for="key">Key</label>'
         '<input type="password" class="short" id="key" name="key" maxlength="200" required '
         'autocomplete="current-password">'

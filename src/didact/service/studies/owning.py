@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
 from didact.service.forms import read_form
-from didact.service.pages.shell import respond
+from didact.service.pages.shell import REPORT_POLICY, respond
 from didact.service.problems import Refusal
 from didact.service.studies import dashboard
 from didact.service.studies.site import site_of
@@ -23,11 +23,6 @@ TYPES = {
     "jsonl": "application/jsonl; charset=utf-8",
     "parquet": "application/vnd.apache.parquet",
 }
-REPORT_POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'; sandbox allow-same-origin"
-)
-"""Of the report, which is a whole file with its own styles: nothing is loaded and no script runs."""
 
 router = APIRouter(prefix="/owner", include_in_schema=False)
 
