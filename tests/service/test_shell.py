@@ -6,18 +6,18 @@ from typing import Any
 
 import httpx2
 
-from didact.service.pages.shell import Page, assets, respond
+from didact.service.pages.shell import WebPage, assets, respond
 
 
 def test_the_policy_allows_no_script_or_style_of_the_page_itself() -> None:
-    response = respond(Page("A <b>title</b>", "<p>body</p>", styles=".x{color:red}", modules=("playground.js",)))
+    response = respond(WebPage("A <b>title</b>", "<p>body</p>", styles=".x{color:red}", modules=("playground.js",)))
     policy = response.headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
     html = bytes(response.body).decode()
     (nonce,) = re.findall(r'<style nonce="([^"]+)">', html)
     assert f"'nonce-{nonce}'" in policy
-    assert nonce not in respond(Page("t", "b", styles="s")).headers["content-security-policy"]
+    assert nonce not in respond(WebPage("t", "b", styles="s")).headers["content-security-policy"]
     assert "<title>A &lt;b&gt;title&lt;/b&gt;</title>" in html
 
 

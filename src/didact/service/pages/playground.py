@@ -14,7 +14,7 @@ from didact.service.pages import results as shown
 from didact.service.pages.computing import Seen, computed_record, computed_view
 from didact.service.pages.form import choices, form
 from didact.service.pages.query import Query, read_query
-from didact.service.pages.shell import Page, respond
+from didact.service.pages.shell import WebPage, respond
 from didact.service.problems import Refusal, refusal_of
 
 LINKS = (("/", "Playground"), ("/runs", "Runs"))
@@ -76,7 +76,7 @@ def _page(request: Request, query: Query, seen: Seen | None, refusal: Refusal | 
     if seen is not None:
         inner, styles = shown.results(seen, query, keeps=keeps)
     body = f'<h1>Why this prediction?</h1>{form(service, query, offered)}<div id="results">{inner}</div>'
-    page = Page("didact playground", body, styles, ("playground.js",), LINKS, ("playground.css",))
+    page = WebPage("didact playground", body, styles, ("playground.js",), LINKS, ("playground.css",))
     return respond(page, status, headers)
 
 

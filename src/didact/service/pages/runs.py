@@ -17,7 +17,7 @@ from didact.render.markup import html_text
 from didact.service.answering import service_of
 from didact.service.forms import read_form
 from didact.service.pages.playground import LINKS
-from didact.service.pages.shell import REPORT_POLICY, Page, respond
+from didact.service.pages.shell import REPORT_POLICY, WebPage, respond
 from didact.service.problems import Refusal
 
 LISTED = 500
@@ -37,13 +37,13 @@ async def listed(request: Request) -> Response:
         hint = (
             '<p class="hint">Start the service with <code>--runs DIR</code> to save reports and to see them here.</p>'
         )
-        return respond(Page("Runs", f"<h1>Runs</h1>{hint}", sheets=("playground.css",), links=links))
+        return respond(WebPage("Runs", f"<h1>Runs</h1>{hint}", sheets=("playground.css",), links=links))
     known = await run_in_threadpool(reports, folder)
     newest = sorted(known.items(), key=lambda item: -item[1].stat().st_mtime)[:LISTED]
     rows = "".join(_row(name, file) for name, file in newest)
     empty = "" if rows else '<p class="hint">There are no reports yet.</p>'
     return respond(
-        Page("Runs", f'<h1>Runs</h1><ul class="runs">{rows}</ul>{empty}', sheets=("playground.css",), links=links)
+        WebPage("Runs", f'<h1>Runs</h1><ul class="runs">{rows}</ul>{empty}', sheets=("playground.css",), links=links)
     )
 
 

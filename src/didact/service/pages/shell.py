@@ -26,7 +26,7 @@ router = APIRouter(include_in_schema=False)
 
 
 @dataclass(frozen=True)
-class Page:
+class WebPage:
     """A page without its frame.
 
     Attributes:
@@ -46,7 +46,7 @@ class Page:
     sheets: Sequence[str] = ()
 
 
-def respond(page: Page, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def respond(page: WebPage, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """A page as a response with its policy."""
     nonce = secrets.token_urlsafe(16)
     policy = {"Content-Security-Policy": content_policy(nonce)}
@@ -61,7 +61,7 @@ def content_policy(nonce: str) -> str:
     )
 
 
-def framed(page: Page, nonce: str) -> str:
+def framed(page: WebPage, nonce: str) -> str:
     """The whole document."""
     sheets = "".join(
         f'<link rel="stylesheet" href="/assets/{name}">\n' for name in ("didact.css", "pages.css", *page.sheets)

@@ -9,7 +9,7 @@ from starlette.types import Scope
 
 from didact.render.markup import html_text
 from didact.service.forms import read_form
-from didact.service.pages.shell import Page, respond
+from didact.service.pages.shell import WebPage, respond
 from didact.service.problems import Refusal, answer
 from didact.service.studies.access import Cookies, OwnerDoor
 
@@ -70,7 +70,7 @@ def _form(wanted: str, problem: str = "", status: int = 200) -> Response:
         f'<input type="hidden" name="next" value="{html_text(_local(wanted))}">'
         '<div><button class="main" type="submit">Sign in</button></div></div></form>'
     )
-    return respond(Page("Sign in", body), status)
+    return respond(WebPage("Sign in", body), status)
 
 
 def _local(wanted: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from didact.render.markup import html_text
-from didact.service.pages.shell import Page
+from didact.service.pages.shell import WebPage
 
 NO_SESSION = "This window had no session any more, and the answer was not stored; give your code to go on."
 OTHER_RATER = (
@@ -22,9 +22,9 @@ FOOT = (
 )
 
 
-def study_page(title: str, body: str, styles: str = "") -> Page:
+def study_page(title: str, body: str, styles: str = "") -> WebPage:
     """A page in the styles of studies."""
-    return Page(title, body, styles, sheets=("study.css",))
+    return WebPage(title, body, styles, sheets=("study.css",))
 
 
 def link(address: str, title: str) -> str:
