@@ -53,7 +53,7 @@ def open_window(browser: Any) -> Iterator[Any]:
 
 def start(window: Window, address: str) -> Any:
     """The form."""
-    window.page.goto(address)
+    window.page.goto(f"{address}/?method=occlusion")
     return window.page
 
 
@@ -65,13 +65,13 @@ def test_a_text_is_explained_edited_and_flipped_by_keyboard_alone(open_window: A
     page.keyboard.type(TEXT)
     page.locator("details.chosen summary").focus()
     page.keyboard.press("Enter")
-    page.locator("[value=occlusion]").focus()
+    page.locator("[value=attention]").focus()
     page.keyboard.press("Space")
     page.locator("#ask button").focus()
     page.keyboard.press("Enter")
     page.locator("#explanations th[scope=row] >> nth=1").wait_for()
     assert "text=" in page.url
-    words = page.locator("#explanations .text >> nth=0").locator("[tabindex]")
+    words = page.locator("#explanations .text >> nth=1").locator("[tabindex]")
     words.first.focus()
     for key in ("ArrowRight", "ArrowRight", "ArrowRight"):
         page.keyboard.press(key)
@@ -80,6 +80,8 @@ def test_a_text_is_explained_edited_and_flipped_by_keyboard_alone(open_window: A
     assert re.search(r"rank [12] of 10$", focused)
     assert focused in page.inner_text("#about")
     window.accessible()
+    page.hover("#explanations .text >> nth=0")
+    assert focused in page.inner_text("#about")
     page.keyboard.press("Delete")
     page.locator("#edit").wait_for()
     assert page.input_value("#text") == TEXT.replace(" wonderful", "")
@@ -156,7 +158,7 @@ def test_files_reports_and_questions(open_window: Any, address: str) -> None:
     page.goto(f"{address}/runs")
     window.accessible()
     page.click(".runs a")
-    page.goto(f"{address}/?model=answers")
+    page.goto(f"{address}/?model=answers&method=occlusion")
     page.fill("#text", "What has one dull scene?")
     page.fill("#second", TEXT)
     page.click("#ask button")

@@ -94,6 +94,7 @@ document.addEventListener("keydown", (event) => {
   if (!word || event.altKey || event.ctrlKey || event.metaKey) return;
   if (event.key in STEPS) focus(neighbour(word, STEPS[event.key]));
   else if (event.key === "Delete" || event.key === "Backspace") edit(word, "");
+  else if (event.key === "Escape") release();
   else if (event.key === "Enter" || event.key === " " || event.key === "F2") about(word, true);
   else return;
   event.preventDefault();
@@ -106,11 +107,20 @@ function focus(word) {
   word.focus();
 }
 
+// A word that has the focus or was clicked stays shown until Escape, so that its buttons can be reached past others.
+let chosen = null;
 for (const kind of ["focusin", "mouseover", "click"]) {
   document.addEventListener(kind, (event) => {
     const word = event.target.closest?.("#explanations .text [tabindex]");
-    if (word && !document.querySelector("#about input:focus")) about(word, kind === "click");
+    if (!word || (kind === "mouseover" && chosen?.isConnected)) return;
+    if (kind !== "mouseover") chosen = word;
+    about(word, kind === "click" && event.pointerType !== "touch");
   });
+}
+
+function release() {
+  chosen = null;
+  document.getElementById("about").hidden = true;
 }
 
 // What is known of a word, and the two ways to change it.
