@@ -2,6 +2,7 @@
 
 import base64
 import html
+import random
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -15,12 +16,14 @@ import pytest
 from didact.render import jsonio
 from didact.render.html import read_page
 from didact.render.png import png
-from didact.service.config import ServedModel
+from didact.service.config import ServedModel, ServiceLimits
 from didact.service.pages.query import Query
 from didact.testing.tiny import tiny_image_model, tiny_model
+from fuzz.service import BROKEN, WORDS
 from tests.service.conftest import TEXT, tiny_config
 
 Asked = Callable[..., Any]
+HOSTILE = 100
 SCRIPT = "<script>alert(1)</script> & \"quoted\" 'film'"
 PIXELS = np.random.default_rng(0).integers(0, 256, (16, 24, 3)).astype(np.uint8)
 
@@ -214,6 +217,65 @@ def test_hostile_forms_are_refused_or_answered(asked: Asked, kind: str, body: by
         return [await client.post(path, content=body, headers=headers) for path in ("/", "/export", "/runs")]
 
     assert all(200 <= response.status_code < 500 for response in asked(use))
+
+
+def test_hostile_pages_are_refused_or_answered(asked: Asked, tmp_path: Path) -> None:
+    drawn = random.Random(0)
+    values = [
+        *WORDS,
+        *BROKEN,
+        "all",
+        "-1",
+        "1e308",
+        "x" * 1_600,
+        "../../x",
+        "saved:x",
+        "png-999999999999",
+        "{}",
+        "[" * 5_000,
+    ]
+    names = ["text", "second", "before", "model", "method", "target", "rather", "flip", "form", "document", "next", "x"]
+    places = [
+        ("GET", "/"),
+        ("GET", "/record"),
+        ("GET", "/runs/"),
+        ("POST", "/"),
+        ("POST", "/export"),
+        ("POST", "/runs"),
+    ]
+
+    async def use(client: httpx2.AsyncClient) -> list[tuple[int, str]]:
+        answers = []
+        for number in range(HOSTILE):
+            verb, path = drawn.choice([*places, ("POST", "/login"), ("GET", "/login")])
+            chosen = [(drawn.choice(names), drawn.choice(values)) for _ in range(drawn.choice((0, 1, 3, 6)))]
+            fields = urlencode(
+                [("text", TEXT), ("method", "occlusion"), *chosen][drawn.choice((0, 2)) :], errors="replace"
+            )
+            body, kind = (
+                (fields.encode(), "application/x-www-form-urlencoded") if drawn.random() < 0.7 else upload(drawn)
+            )
+            if verb == "GET":
+                response = await client.get(f"{path}{drawn.choice(('?', '', '%00', '../'))}{fields}")
+            else:
+                response = await client.post(path, content=body, headers={"content-type": kind})
+            answers.append((response.status_code, f"{number}: {verb} {path} {fields[:200]} {response.text[:200]}"))
+            assert "<script>alert" not in response.text or response.headers["content-type"] == "application/json"
+        return answers
+
+    answers = asked(use, tiny_config(runs=tmp_path / "runs", limits=ServiceLimits(request_cost=3_000, body=50_000)))
+    assert [about for status, about in answers if status >= 500] == []
+    assert {200, 422} <= {status for status, _ in answers}
+
+
+def upload(drawn: random.Random) -> tuple[bytes, str]:
+    """A form with a file, damaged somewhere."""
+    part = b'--x\r\nContent-Disposition: form-data; name="%b"; filename="a"\r\n\r\n%b\r\n'
+    name = drawn.choice([b"image", b"text", b"method", b"\xff"])
+    body = part % (name, drawn.randbytes(drawn.choice((0, 30, 900)))) * drawn.choice((1, 3)) + b"--x--\r\n"
+    return body[: drawn.choice((5, 5_000))], drawn.choice(
+        ("multipart/form-data; boundary=x", "multipart/form-data", "x")
+    )
 
 
 def test_pages_of_other_sites_may_link_here_and_not_load(asked: Asked) -> None:

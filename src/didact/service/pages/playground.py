@@ -64,7 +64,6 @@ def _page(request: Request, query: Query, seen: Seen | None, refusal: Refusal | 
     service = service_of(request)
     worker = service.workers.get(query.model) or service.worker(None)
     offered = choices(worker)
-    keeps = service.config.runs is not None
     inner, styles, status, headers = shown.nothing(offered.labels, offered.model), "", 200, {}
     if not offered.ready and refusal is None:
         refusal = Refusal(503, f"the model {offered.model} is {worker.state}", headers={"Retry-After": "2"})
@@ -74,7 +73,7 @@ def _page(request: Request, query: Query, seen: Seen | None, refusal: Refusal | 
         if status == 503 and worker.state == "loading" and request.method == "GET":
             headers["Refresh"] = "2"
     if seen is not None:
-        inner, styles = shown.results(seen, query, keeps=keeps)
+        inner, styles = shown.results(seen, query, service.config)
     body = f'<h1>Why this prediction?</h1>{form(service, query, offered)}<div id="results">{inner}</div>'
     page = WebPage("didact playground", body, styles, ("playground.js",), LINKS, ("playground.css",))
     return respond(page, status, headers)

@@ -6,27 +6,31 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from html import escape
+from urllib.parse import quote_plus
 
 from didact.decisions.page import flip_html
 from didact.render import answers, facts, jsonio
 from didact.render.html import unstyled
 from didact.render.markup import html_text, minus_signs
 from didact.render.pieces import name
+from didact.service.config import ServiceConfig
 from didact.service.pages.computing import Seen
 from didact.service.pages.query import SAVED, Query
 from didact.types import Explanation
 
+SPARE = 100
+"""Bytes of a form beside the explanations."""
 CHANGED = 6
 """Units whose scores changed most, shown after an edit."""
 
 
-def results(seen: Seen, query: Query, *, keeps: bool) -> tuple[str, str]:
+def results(seen: Seen, query: Query, config: ServiceConfig) -> tuple[str, str]:
     """What was computed, as HTML and the CSS of its images.
 
     Args:
         seen: what was computed.
         query: what it was computed from.
-        keeps: whether reports can be saved.
+        config: of the service: whether reports can be saved, and how much a form may hold.
     """
     shown, styles = unstyled(seen.explanations)
     parts = [
@@ -35,7 +39,7 @@ def results(seen: Seen, query: Query, *, keeps: bool) -> tuple[str, str]:
         '<p id="about" class="notice" role="status" hidden></p>',
         _flipped(seen, query),
         _skipped(seen),
-        _exports(seen, query, keeps=keeps),
+        _exports(seen, query, config),
     ]
     return "".join(parts), styles
 
@@ -124,13 +128,16 @@ def _skipped(seen: Seen) -> str:
     return f'<div class="problem" role="note"><p>Not computed:</p><ul>{items}</ul></div>' if items else ""
 
 
-def _exports(seen: Seen, query: Query, *, keeps: bool) -> str:
+def _exports(seen: Seen, query: Query, config: ServiceConfig) -> str:
     """Buttons that send the explanations as they are, so that nothing is computed again."""
-    document = escape(jsonio.dump(seen.explanations))
+    plain = jsonio.dump(seen.explanations)
+    if len(quote_plus(plain)) + SPARE > config.limits.body:
+        return '<p class="hint">This is too large to be kept from here; didact.explain and its save have no limit.</p>'
+    document = escape(plain)
     link = (
         "" if query.image else f'<a class="button" id="link" href="{html_text(query.address())}">Link to this view</a>'
     )
-    save = '<button type="submit" formaction="/runs">Save under Runs</button>' if keeps else ""
+    save = '<button type="submit" formaction="/runs">Save under Runs</button>' if config.runs else ""
     return (
         '<section class="exports" aria-labelledby="exports"><h2 id="exports">Keep it</h2>'
         f'<form method="post" action="/export"><textarea name="document" hidden>\n{document}</textarea>'
