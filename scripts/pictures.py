@@ -1,8 +1,8 @@
-"""Draws how didact looks, for docs/looks.md: terminals, pages, a report, a decision record, and an executed notebook.
+"""Draws how didact looks, for docs/looks.md: terminals, pages, a report, a decision record, the playground, a notebook.
 
 Notebooks are drawn in the styles of JupyterLab and VS Code.
 
-The notebook docs/notebooks/first_steps.ipynb is executed for it.
+The notebook docs/notebooks/first_steps.ipynb is executed for it, and `didact serve` is started.
 
 Usage:
     pip install '.[pictures]'
@@ -15,11 +15,16 @@ import argparse
 import itertools
 import os
 import re
+import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlencode
 
+import httpx2
 import nbformat
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter
@@ -57,10 +62,11 @@ class View:
 
     Attributes:
         name: of the picture.
-        html: the page.
+        html: the page, or its address.
         width: of the window, in pixels.
         dark: what the reader's system prefers.
         height: at most this much of the page is shown.
+        presses: keys to press, once the first word has the focus.
     """
 
     name: str
@@ -68,6 +74,7 @@ class View:
     width: int = DESKTOP
     dark: bool = False
     height: int = 1000
+    presses: tuple[str, ...] = ()
 
 
 def main() -> None:
@@ -88,7 +95,7 @@ def main() -> None:
             (PICTURES / f"terminal-{width}.svg").write_text(terminal_svg(compared, width=width), encoding="utf-8")
     with sync_playwright() as engine:
         browser = engine.chromium.launch(executable_path=options.browser, args=["--no-sandbox"])
-        made = {"page": lambda: pages(compared), "notebook": notebooks, "re": reports}
+        made = {"page": lambda: pages(compared), "playground": playground, "notebook": notebooks, "re": reports}
         chosen = [views() for kind, views in made.items() if _any(kind, options.only)]
         for view in itertools.chain(*chosen):
             if wanted(view.name):
@@ -118,6 +125,23 @@ def reports() -> Iterator[View]:
         didact.evaluate("corpus", methods=GRADED, limit=40, minutes=None, out=Path(folder) / "reviews", progress=False)
         report = (Path(folder) / "reviews" / "report.html").read_text(encoding="utf-8")
     yield View("report", report, width=REPORT, height=1180)
+
+
+def playground() -> Iterator[View]:
+    """The playground of a service: several methods, an edit with a flip, and every class on a phone in the dark."""
+    command = [sys.executable, "-m", "didact", "serve", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().split()[2]
+        while httpx2.get(f"{address}/readyz").status_code != 200:
+            time.sleep(0.1)
+        compared = urlencode({"text": TEXT, "method": METHODS}, doseq=True)
+        yield View("playground", f"{address}/?{compared}", height=1150, presses=("ArrowRight",) * 13)
+        edit = {"text": TEXT.replace(" wonderful", ""), "before": TEXT, "method": "occlusion", "flip": 1}
+        yield View("playground-edit", f"{address}/?{urlencode(edit)}", height=1250)
+        classes = urlencode({"text": TEXT, "method": "occlusion", "target": "all"})
+        yield View("playground-phone-dark", f"{address}/?{classes}", width=PHONE, dark=True, height=1150)
+        process.terminate()
 
 
 def notebooks() -> Iterator[View]:
@@ -150,10 +174,15 @@ def draw(view: View, browser: Browser) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "page.html"
         path.write_text(view.html, encoding="utf-8")
+        address = view.html if view.html.startswith("http:") else path.as_uri()
         window = browser.new_page(
             viewport={"width": view.width, "height": view.height}, color_scheme="dark" if view.dark else "light"
         )
-        window.goto(path.as_uri())
+        window.goto(address)
+        if view.presses:
+            window.locator("#explanations .text [tabindex='0']").first.focus()
+        for key in view.presses:
+            window.keyboard.press(key)
         window.screenshot(path=PICTURES / f"{view.name}.png")
         window.close()
     print(f"docs/pictures/{view.name}.png")

@@ -78,7 +78,7 @@ class Service:
         """A request for predictions as work."""
         worker = self.worker(body.model)
         examples = read_examples(body.inputs, self.config.limits)
-        return worker, [self._work(worker, Predicting(), examples, [None] * len(examples), body.seconds)]
+        return worker, [self.work(worker, Predicting(), examples, [None] * len(examples), body.seconds)]
 
     def explaining(self, body: ExplainBody) -> Prepared:
         """A request for explanations as work."""
@@ -86,7 +86,7 @@ class Service:
         examples = read_examples(body.inputs, self.config.limits)
         task = self.task(worker, body, examples)
         wanted, targets = read_targets(body.target, worker.model, examples)
-        return worker, [self._work(worker, task, wanted, targets, body.seconds, len(wanted) // len(examples))]
+        return worker, [self.work(worker, task, wanted, targets, body.seconds, len(wanted) // len(examples))]
 
     def comparing(self, body: CompareBody) -> tuple[ModelWorker, dict[str, Work | Refusal]]:
         """A comparison as one work per method; a method that cannot explain the input has its refusal instead."""
@@ -103,7 +103,7 @@ class Service:
                 explainer = read_method(name, dict(body.settings.get(name, {})), worker.model)
                 check_fit(explainer, worker.model, examples)
                 wanted, targets = read_targets(body.target, worker.model, examples)
-                made[name] = self._work(worker, Explaining(explainer), wanted, targets, body.seconds, len(wanted))
+                made[name] = self.work(worker, Explaining(explainer), wanted, targets, body.seconds, len(wanted))
             except DidactError as problem:
                 made[name] = refusal_of(problem)
         return worker, made
@@ -123,7 +123,7 @@ class Service:
         check_fit(explainer, worker.model, examples)
         return Explaining(explainer, body.explainer)
 
-    def _work(
+    def work(
         self,
         worker: ModelWorker,
         task: Task,
@@ -132,6 +132,7 @@ class Service:
         seconds: float | None,
         classes: int = 1,
     ) -> Work:
+        """A task on examples with its cost; refused where it is more than a request may take."""
         cost = task.estimate(worker.model, examples).seconds
         most = self.config.limits.request_cost
         if cost > most:
