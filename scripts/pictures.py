@@ -1,6 +1,6 @@
-"""Draws how didact looks, for docs/looks.md: terminals, pages, and a notebook in the styles of JupyterLab and VS Code.
+"""Draws how didact looks, for docs/looks.md: terminals, pages, the playground, and notebooks of JupyterLab and VS Code.
 
-The notebook docs/notebooks/first_steps.ipynb is executed for it.
+The notebook docs/notebooks/first_steps.ipynb is executed for it, and `didact serve` is started.
 
 Usage:
     pip install '.[pictures]'
@@ -13,11 +13,16 @@ import argparse
 import itertools
 import os
 import re
+import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlencode
 
+import httpx2
 import nbformat
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter
@@ -54,10 +59,11 @@ class View:
 
     Attributes:
         name: of the picture.
-        html: the page.
+        html: the page, or its address.
         width: of the window, in pixels.
         dark: what the reader's system prefers.
         height: at most this much of the page is shown.
+        presses: keys to press, once the first word has the focus.
     """
 
     name: str
@@ -65,6 +71,7 @@ class View:
     width: int = DESKTOP
     dark: bool = False
     height: int = 1000
+    presses: tuple[str, ...] = ()
 
 
 def main() -> None:
@@ -85,7 +92,7 @@ def main() -> None:
             (PICTURES / f"terminal-{width}.svg").write_text(terminal_svg(compared, width=width), encoding="utf-8")
     with sync_playwright() as engine:
         browser = engine.chromium.launch(executable_path=options.browser, args=["--no-sandbox"])
-        for view in itertools.chain(pages(compared), notebooks()):
+        for view in itertools.chain(pages(compared), playground(), notebooks()):
             if wanted(view.name):
                 draw(view, browser)
 
@@ -97,6 +104,23 @@ def pages(compared: list[Explanation]) -> Iterator[View]:
     yield View("page-dark", html, dark=True)
     yield View("page-phone", html, width=PHONE)
     yield View("page-phone-dark", html, width=PHONE, dark=True)
+
+
+def playground() -> Iterator[View]:
+    """The playground of a service: several methods, an edit with a flip, and every class on a phone in the dark."""
+    command = [sys.executable, "-m", "didact", "serve", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().split()[2]
+        while httpx2.get(f"{address}/readyz").status_code != 200:
+            time.sleep(0.1)
+        compared = urlencode({"text": TEXT, "method": METHODS}, doseq=True)
+        yield View("playground", f"{address}/?{compared}", height=1150, presses=("ArrowRight",) * 13)
+        edit = {"text": TEXT.replace(" wonderful", ""), "before": TEXT, "method": "occlusion", "flip": 1}
+        yield View("playground-edit", f"{address}/?{urlencode(edit)}", height=1250)
+        classes = urlencode({"text": TEXT, "method": "occlusion", "target": "all"})
+        yield View("playground-phone-dark", f"{address}/?{classes}", width=PHONE, dark=True, height=1150)
+        process.terminate()
 
 
 def notebooks() -> Iterator[View]:
@@ -129,10 +153,15 @@ def draw(view: View, browser: Browser) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "page.html"
         path.write_text(view.html, encoding="utf-8")
+        address = view.html if view.html.startswith("http:") else path.as_uri()
         window = browser.new_page(
             viewport={"width": view.width, "height": view.height}, color_scheme="dark" if view.dark else "light"
         )
-        window.goto(path.as_uri())
+        window.goto(address)
+        if view.presses:
+            window.locator("#explanations .text [tabindex='0']").first.focus()
+        for key in view.presses:
+            window.keyboard.press(key)
         window.screenshot(path=PICTURES / f"{view.name}.png")
         window.close()
     print(f"docs/pictures/{view.name}.png")

@@ -68,6 +68,13 @@ def test_every_class_is_explained_the_most_probable_first(asked: Asked) -> None:
     assert made[0].target.label == made[0].prediction.label
 
 
+def test_a_class_can_be_explained_against_another(asked: Asked) -> None:
+    (made,) = jsonio.load(
+        document(seen(asked, "/", text=TEXT, method="occlusion", target="positive", rather="negative").text)
+    )
+    assert made.target.name == "positive rather than negative"
+
+
 def test_an_edit_is_explained_beside_the_text_before(asked: Asked) -> None:
     response = seen(asked, "/", text="a wonderful film", before="a truly wonderful film", method="occlusion")
     assert "What the edit changed" in response.text
@@ -82,7 +89,7 @@ def test_what_flips_the_prediction_can_be_explained_next(asked: Asked) -> None:
     assert "variants were evaluated" in response.text
 
 
-@pytest.mark.parametrize("field", ["text", "second", "before", "model", "method", "target"])
+@pytest.mark.parametrize("field", ["text", "second", "before", "model", "method", "target", "rather"])
 def test_markup_in_any_field_stays_text(asked: Asked, field: str) -> None:
     response = seen(asked, "/", **{"text": TEXT, "method": "occlusion", field: SCRIPT})
     assert response.status_code in (200, 404, 422)
@@ -226,3 +233,28 @@ def test_a_page_while_the_model_is_loaded_comes_again(asked: Asked) -> None:
     response = asked(use, tiny_config(models=(ServedModel("slow", "default"),)), ready=False)
     assert response.status_code == 503
     assert response.headers["refresh"] == "2"
+
+
+def test_browsers_sign_in_with_the_token(asked: Asked) -> None:
+    token = "a-token-for-the-tests"
+    address = Query(TEXT, methods=("occlusion",)).address()
+
+    async def use(client: httpx2.AsyncClient) -> list[httpx2.Response]:
+        closed = await client.get(address, headers={"accept": "text/html"})
+        program = await client.get("/v1/models")
+        wrong = await client.post("/login", data={"token": "wrong", "next": address})
+        abroad = await client.post("/login", data={"token": token, "next": "//elsewhere.org"})
+        client.cookies.clear()
+        form = await client.get(closed.headers["location"])
+        entered = await client.post("/login", data={"token": token, "next": address})
+        return [closed, program, wrong, abroad, form, entered, await client.get(entered.headers["location"])]
+
+    config = tiny_config(token=token)
+    closed, program, wrong, abroad, form, entered, page = asked(use, config)
+    assert (closed.status_code, program.status_code, wrong.status_code) == (303, 401, 401)
+    assert abroad.headers["location"] == "/"
+    assert html.escape(address) in form.text
+    assert "HttpOnly" in entered.headers["set-cookie"]
+    assert token not in entered.headers["set-cookie"]
+    assert page.status_code == 200
+    assert "document" in page.text

@@ -19,7 +19,8 @@ from didact.service.core import Service
 from didact.service.guard import Guard
 from didact.service.job_runner import JobRunner
 from didact.service.jobs import JobStore
-from didact.service.pages import playground, runs, shell
+from didact.service.pages import playground, runs, shell, signing
+from didact.service.pages.signing import SignIn
 from didact.service.problems import answer
 from didact.service.routes import explaining, jobs, listing, streaming
 from didact.service.strict import as_refusal
@@ -58,11 +59,12 @@ def create_app(config: ServiceConfig) -> FastAPI:
     )
     app.state.service = service
     app.state.jobs = None
-    for part in (explaining, streaming, jobs, listing, shell, playground, runs):
+    app.state.sign_in = None if config.token is None else SignIn(config.token)
+    for part in (explaining, streaming, jobs, listing, shell, signing, playground, runs):
         app.include_router(part.router)
     for kind in (HTTPException, RequestValidationError, DidactError):
         app.add_exception_handler(kind, _refused)
-    app.add_middleware(Guard, config=config, observe=_observer(service))
+    app.add_middleware(Guard, config=config, observe=_observer(service), sign_in=app.state.sign_in)
     return app
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import threading
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
@@ -20,6 +21,7 @@ from didact.service.workers import ModelWorker
 from didact.types import Example
 from didact.validation import dump_json
 
+LOG = logging.getLogger("didact.service")
 WINDOW = 32
 """Inputs of a job that wait at a time; as many are computed together as a batch takes."""
 
@@ -73,9 +75,17 @@ class JobRunner:
         while not self._ended.is_set():
             self.store.expire(self.service.config.job_days)
             for job in self.store.unfinished():
-                self._compute(job)
+                self._guarded(job)
             self._wake.wait(5.0)
             self._wake.clear()
+
+    def _guarded(self, job: str) -> None:
+        """A job that cannot be computed ends; the next ones are computed all the same."""
+        try:
+            self._compute(job)
+        except Exception as problem:
+            LOG.exception("a job failed")
+            self.store.end(job, str(refusal_of(problem).detail))
 
     def _compute(self, job: str) -> None:
         """All inputs without a result; one that cannot be explained has its error as the result."""

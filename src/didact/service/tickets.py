@@ -10,6 +10,9 @@ EARLY = 0.5
 """Seconds before its time from which a ticket is taken: clocks differ a little."""
 GRACE = 3.0
 """Seconds after its time at which a ticket that did not come back keeps no room any more."""
+SPACING = 1.25
+"""Promised work is expected to take so much longer than measured, so that those who come back find a queue that is
+not full."""
 MOST = 4096
 """Tickets that are kept; further refusals get a time without one."""
 
@@ -39,7 +42,7 @@ class Tickets:
         """A time for a refused request: not before ``wait`` seconds, nor before the work promised earlier is done."""
         now = time.monotonic()
         self._expire(now)
-        latest = max((ticket.due + ticket.seconds for ticket in self._open.values()), default=0.0)
+        latest = max((ticket.due + SPACING * ticket.seconds for ticket in self._open.values()), default=0.0)
         kept = len(self._open) < MOST
         made = Ticket(secrets.token_urlsafe(9) if kept else "", max(now + wait, latest), seconds)
         if kept:

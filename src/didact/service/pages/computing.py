@@ -13,7 +13,7 @@ from didact.attribution._classes import is_every_class
 from didact.counterfactuals.flip import Flip
 from didact.decisions.record import DecisionRecord
 from didact.errors import DidactError, InputError
-from didact.protocols import Model, TargetLike
+from didact.protocols import Model
 from didact.service.answering import computed, computed_single, service_of
 from didact.service.core import Service
 from didact.service.pages.query import SAVED, Query
@@ -101,32 +101,23 @@ async def _target(request: Request, service: Service, query: Query) -> str | Non
     return made.label if isinstance(made, Prediction) and made.kind == "class" and len(made.labels) > 1 else None
 
 
-Named = tuple[str, TargetLike]
-"""A method and what it explains; ``Flipping.method`` for the search."""
-
-
-def _works(service: Service, worker: ModelWorker, query: Query, target: str | None) -> dict[Named, Work | Refusal]:
+def _works(service: Service, worker: ModelWorker, query: Query, target: str | None) -> dict[str, Work | Refusal]:
+    """A work, or why there is none, by the name of each method; the search for a flip by its own name."""
     model = worker.model
-    targets: list[str | None] = [target]
-    if target is not None and is_every_class(target, model):
-        targets = list(model.labels)
-        if len(targets) > CLASSES:
-            raise InputError(
-                f"{model.name} has {len(targets)} classes; choose one: at most {CLASSES} are shown at once"
-            )
+    if target is not None and is_every_class(target, model) and len(model.labels) > CLASSES:
+        raise InputError(f"{model.name} has {len(model.labels)} classes, and at most {CLASSES} are shown; choose one")
     methods = query.methods or (default_method(model),)
     if len(methods) > service.config.limits.methods:
         raise InputError(f"{len(methods)} methods were chosen; at most {service.config.limits.methods} are allowed")
-    made: dict[Named, Work | Refusal] = {}
+    made: dict[str, Work | Refusal] = {}
     for method in methods:
-        for label in targets:
-            try:
-                _, (made[method, label],) = service.explaining(_body(query, method, label))
-            except (DidactError, Refusal) as problem:
-                made[method, label] = refusal_of(problem)
+        try:
+            _, (made[method],) = service.explaining(_body(query, method, target))
+        except (DidactError, Refusal) as problem:
+            made[method] = refusal_of(problem)
     if query.flip:
         examples = read_examples(query.inputs[-1:], service.config.limits)
-        made[Flipping.method, None] = service.work(worker, Flipping(), examples, [None], None)
+        made[Flipping.method] = service.work(worker, Flipping(), examples, [None], None)
     return made
 
 
@@ -137,31 +128,30 @@ def _body(query: Query, method: str, target: str | None) -> ExplainBody:
         model=query.model or None,
         method=None if saved else method,
         explainer=saved,
-        target=target,
+        target=[target, query.rather] if query.rather else target,
     )
 
 
-def _seen(made: Mapping[Named, object], *, edited: bool) -> Seen:
+def _seen(made: Mapping[str, object], *, edited: bool) -> Seen:
     """The results in the order of the methods; the most probable class first."""
     explanations: list[Explanation] = []
     earlier: list[Explanation] = []
-    skipped: dict[str, str] = {}
     flip: Flip | None = None
-    problems = []
-    for (method, _), outcome in made.items():
+    problems: dict[str, Refusal] = {}
+    for method, outcome in made.items():
         if isinstance(outcome, list):
             own = [each for each in outcome if isinstance(each, Explanation)]
-            earlier += own[:-1] if edited else []
-            explanations += own[-1:]
+            now = len(own) // 2 if edited else 0
+            earlier += own[:now]
+            explanations += own[now:]
             flip = next((each for each in outcome if isinstance(each, Flip)), flip)
         else:
-            problem = refusal_of(outcome if isinstance(outcome, Exception) else Refusal(503, "the service stopped"))
-            problems.append(problem)
-            skipped[method] = str(problem.detail)
+            problem = outcome if isinstance(outcome, Exception) else Refusal(503, "the service stopped")
+            problems[method] = refusal_of(problem)
     if not explanations:
-        raise problems[0]
-    explanations.sort(key=_improbable)
-    return Seen(explanations, earlier, skipped, flip)
+        raise next(iter(problems.values()))
+    skipped = {method: str(problem.detail) for method, problem in problems.items()}
+    return Seen(sorted(explanations, key=_improbable), earlier, skipped, flip)
 
 
 def _improbable(explanation: Explanation) -> float:

@@ -114,7 +114,8 @@ def _targets(query: Query, offered: Choices) -> str:
         return ""
     every = [("all", "every class")] if len(offered.labels) <= CLASSES else []
     named = [(label, label) for label in offered.labels[:LABELS]]
-    return _select("target", "Explained class", [("", "what is predicted"), *every, *named], query.target)
+    chosen = _select("target", "Explained class", [("", "what is predicted"), *every, *named], query.target)
+    return chosen + _select("rather", "Rather than", [("", "(none)"), *named], query.rather)
 
 
 def _select(name: str, title: str, options: Iterable[tuple[str, str]], chosen: str) -> str:

@@ -9,10 +9,11 @@ from didact.errors import DidactError, FormatError
 from didact.render import jsonio
 from didact.render.formats import FORMATS, PICTURE, encoded
 from didact.service.answering import service_of
+from didact.service.forms import read_form
 from didact.service.pages import results as shown
 from didact.service.pages.computing import Seen, computed_record, computed_view
 from didact.service.pages.form import choices, form
-from didact.service.pages.query import Query, read_form, read_query, text_of
+from didact.service.pages.query import Query, read_query
 from didact.service.pages.shell import Page, respond
 from didact.service.problems import Refusal, refusal_of
 
@@ -48,9 +49,9 @@ async def record(request: Request) -> Response:
 @router.post("/export")
 async def export(request: Request) -> Response:
     """Explanations that were shown, as a file of another format."""
-    fields = dict(await read_form(request))
-    name, _, number = text_of(fields.get("form", b"")).partition("-")
-    explanations = await run_in_threadpool(jsonio.load, text_of(fields.get("document", b"")))
+    fields = await read_form(request)
+    name, _, number = fields.get("form", "").partition("-")
+    explanations = await run_in_threadpool(jsonio.load, fields.get("document", ""))
     if name == PICTURE and number.isascii() and number.isdigit():
         explanations = explanations[int(number[:9]) :][:1]
     if name not in TYPES or name not in (*FORMATS, PICTURE) or not explanations:
@@ -75,7 +76,8 @@ def _page(request: Request, query: Query, seen: Seen | None, refusal: Refusal | 
     if seen is not None:
         inner, styles = shown.results(seen, query, keeps=keeps)
     body = f'<h1>Why this prediction?</h1>{form(service, query, offered)}<div id="results">{inner}</div>'
-    return respond(Page("didact playground", body, styles, ("playground.js",), LINKS), status, headers)
+    page = Page("didact playground", body, styles, ("playground.js",), LINKS, ("playground.css",))
+    return respond(page, status, headers)
 
 
 def _check_site(request: Request) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from html import escape
 
@@ -14,6 +15,9 @@ from didact.render.pieces import name
 from didact.service.pages.computing import Seen
 from didact.service.pages.query import SAVED, Query
 from didact.types import Explanation
+
+CHANGED = 6
+"""Units whose scores changed most, shown after an edit."""
 
 
 def results(seen: Seen, query: Query, *, keeps: bool) -> tuple[str, str]:
@@ -55,32 +59,49 @@ def _predicted(explanation: Explanation) -> str:
 
 
 def _scores(before: Explanation, after: Explanation) -> str:
-    rows = "".join(
-        f'<tr><td dir="auto">{html_text(name(text))}</td>'
-        f'<td class="number">{old}</td><td class="number">{new}</td></tr>'
-        for text, old, new in _aligned(before, after)
-    )
+    """The units whose scores changed most, and in a list that opens all of them in the order of the texts."""
+    units = list(_aligned(before, after))
+    most = sorted(units, key=lambda unit: -unit.change)[:CHANGED]
     method, label = html_text(after.method), html_text(answers.explained(after))
-    return (
-        f"<details><summary>Scores of {method} for {label}, before and after</summary>"
-        '<table class="scores"><thead><tr><th scope="col">unit</th><th scope="col" class="number">before</th>'
-        f'<th scope="col" class="number">now</th></tr></thead><tbody>{rows}</tbody></table></details>'
+    title = f"<p>Largest changes of scores of {method} for {label}:</p>"
+    every = f"<details><summary>All {len(units)} units</summary>{_table(units)}</details>"
+    return title + _table(most) + (every if len(units) > len(most) else "")
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """A unit of either text, its scores as written with a dash where a text lacks it, and how much they differ."""
+
+    text: str
+    before: str
+    after: str
+    change: float
+
+
+def _table(units: Sequence[_Unit]) -> str:
+    rows = "".join(
+        f'<tr><td dir="auto">{html_text(name(unit.text))}</td>'
+        f'<td class="number">{minus_signs(html_text(unit.before))}</td>'
+        f'<td class="number">{minus_signs(html_text(unit.after))}</td></tr>'
+        for unit in units
     )
+    heads = '<th scope="col">unit</th><th scope="col" class="number">before</th><th scope="col" class="number">now</th>'
+    return f'<table class="scores"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>'
 
 
-def _aligned(before: Explanation, after: Explanation) -> Iterator[tuple[str, str, str]]:
-    """Units in the order of the texts with both scores; a dash where a text lacks the unit."""
-    sides = [
-        (each.units.texts, [minus_signs(html_text(score)) for score in facts.estimates(each)])
-        for each in (before, after)
-    ]
-    (old_texts, old), (new_texts, new) = sides
-    for kind, i, end_i, j, end_j in SequenceMatcher(None, old_texts, new_texts, autojunk=False).get_opcodes():
+def _aligned(before: Explanation, after: Explanation) -> Iterator[_Unit]:
+    """The units of both texts in their order; those that stand in both are one."""
+    old, new = (
+        list(zip(each.units.texts, facts.estimates(each), each.scores, strict=True)) for each in (before, after)
+    )
+    matcher = SequenceMatcher(None, before.units.texts, after.units.texts, autojunk=False)
+    for kind, i, end_i, j, end_j in matcher.get_opcodes():
         if kind == "equal":
-            yield from zip(old_texts[i:end_i], old[i:end_i], new[j:end_j], strict=True)
+            for (text, was, past), (_, now, present) in zip(old[i:end_i], new[j:end_j], strict=True):
+                yield _Unit(text, was, now, abs(present - past))
         else:
-            yield from ((text, score, "–") for text, score in zip(old_texts[i:end_i], old[i:end_i], strict=True))
-            yield from ((text, "–", score) for text, score in zip(new_texts[j:end_j], new[j:end_j], strict=True))
+            yield from (_Unit(text, was, "–", abs(past)) for text, was, past in old[i:end_i])
+            yield from (_Unit(text, "–", now, abs(present)) for text, now, present in new[j:end_j])
 
 
 def _flipped(seen: Seen, query: Query) -> str:

@@ -15,8 +15,8 @@ from didact.render import jsonio
 from didact.render.html import page
 from didact.render.markup import html_text
 from didact.service.answering import service_of
+from didact.service.forms import read_form
 from didact.service.pages.playground import LINKS
-from didact.service.pages.query import read_form, text_of
 from didact.service.pages.shell import REPORT_POLICY, Page, respond
 from didact.service.problems import Refusal
 
@@ -37,12 +37,14 @@ async def listed(request: Request) -> Response:
         hint = (
             '<p class="hint">Start the service with <code>--runs DIR</code> to save reports and to see them here.</p>'
         )
-        return respond(Page("Runs", f"<h1>Runs</h1>{hint}", links=links))
+        return respond(Page("Runs", f"<h1>Runs</h1>{hint}", sheets=("playground.css",), links=links))
     known = await run_in_threadpool(reports, folder)
     newest = sorted(known.items(), key=lambda item: -item[1].stat().st_mtime)[:LISTED]
     rows = "".join(_row(name, file) for name, file in newest)
     empty = "" if rows else '<p class="hint">There are no reports yet.</p>'
-    return respond(Page("Runs", f'<h1>Runs</h1><ul class="runs">{rows}</ul>{empty}', links=links))
+    return respond(
+        Page("Runs", f'<h1>Runs</h1><ul class="runs">{rows}</ul>{empty}', sheets=("playground.css",), links=links)
+    )
 
 
 @router.get("/runs/{name:path}")
@@ -59,8 +61,8 @@ async def shown(request: Request, name: str) -> Response:
 async def saved(request: Request) -> Response:
     """Save explanations that were shown as a report."""
     folder = _folder(request)
-    fields = dict(await read_form(request))
-    explanations = await run_in_threadpool(jsonio.load, text_of(fields.get("document", b"")))
+    fields = await read_form(request)
+    explanations = await run_in_threadpool(jsonio.load, fields.get("document", ""))
     made = datetime.now(UTC)
     title = f"Playground, {made:%Y-%m-%d %H:%M} UTC"
     name = f"playground-{made:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}.html"
