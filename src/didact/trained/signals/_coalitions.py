@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from didact.ops.coalitions import Bools
+from didact.ops.coalitions import Bools, kernel_coalitions
 from didact.protocols import Model, ScoresLabels
 from didact.trained.signals.base import SignalTask
 from didact.types import Example, Floats, Keep, Prediction, Target, Units
@@ -122,23 +122,6 @@ class Coalitions:
             else:
                 values += [own[:, None] for own in self.model.score(units, targets, keep[part], self.absence)]
         return values
-
-
-def kernel_coalitions(n: int, count: int, rng: np.random.Generator) -> Bools:
-    """Coalitions drawn from the Shapley kernel, their sizes spread evenly over its distribution: (count, n).
-
-    The kernel's weight of size s is 1 / (s (n - s)), shared by the coalitions of that size. A single unit has no
-    coalition but itself.
-    """
-    if n == 1:
-        return np.ones((count, 1), dtype=np.bool_)
-    sizes = np.arange(1, n)
-    weights = np.cumsum(1.0 / (sizes * (n - sizes)))
-    places = (np.arange(count) + rng.random()) / count * weights[-1]
-    drawn = sizes[np.minimum(np.searchsorted(weights, places, side="right"), n - 2)]
-    ranks = rng.random((count, n)).argsort(axis=1).argsort(axis=1)  # a random order per row
-    rows: Bools = ranks < drawn[:, None]
-    return rows
 
 
 def joined(rounds: Sequence[Sequence[Drawn]]) -> list[Drawn]:
