@@ -29,6 +29,8 @@ from didact.study.rows import read_answers
 from didact.study.session import Study
 from didact.study.simulated import made_up_explanations
 from didact.types import Box, Example, Explanation, Image, Prediction, Target, Units
+from fuzz.study_pages import hostile_study as hostile_study_of_many
+from fuzz.study_pages import send_some
 from tests.service.conftest import reached
 
 KEY = "the-key-of-the-owner"
@@ -458,3 +460,12 @@ def _of_image(number: int, method: str) -> Explanation:
     units = Units(Example.of(Image(pixels)), "patch", (Box(0, 0, 2, 4), Box(2, 0, 4, 4)))
     prediction = Prediction(("cat", "dog"), (1.0, 0.0), (0.7, 0.3))
     return Explanation(method, units, (1.0, 0.5), Target(0, "cat"), prediction)
+
+
+def test_hostile_forms_never_fail_and_store_only_answers_that_fit(tmp_path: Path) -> None:
+    study = hostile_study_of_many(tmp_path)
+    tally = asyncio.run(send_some(study, seed=1, requests=300))
+    assert tally.failures == []
+    assert sum(tally.statuses.values()) == 300
+    assert tally.statuses[303] > 20
+    assert any(row.kind == "rank" for row in read_answers(study))
