@@ -464,8 +464,8 @@ def _of_image(number: int, method: str) -> Explanation:
 
 def test_hostile_forms_never_fail_and_store_only_answers_that_fit(tmp_path: Path) -> None:
     study = hostile_study_of_many(tmp_path)
-    tally = asyncio.run(send_some(study, seed=1, requests=300))
+    tally = asyncio.run(send_some(study, seed=1, requests=200))
     assert tally.failures == []
-    assert sum(tally.statuses.values()) == 300
-    assert tally.statuses[303] > 20
+    assert sum(tally.statuses.values()) == 200
+    assert tally.statuses[303] > 5
     assert any(row.kind == "rank" for row in read_answers(study))
