@@ -29,7 +29,7 @@ def page(explanation: Explanation, flip: Flip, trust: Trust, made: str, command:
     sections = [
         ("Prediction", _prediction(explanation.prediction)),
         ("Why", f'<div class="words">{coloured(explanation)}</div>{_sides(explanation)}'),
-        ("What would change it", _flip(flip)),
+        ("What would change it", flip_html(flip)),
         ("How far to trust this explanation", _paragraph(f"{trust.verdict}.")),
         ("What the model did not see", _unseen(explanation)),
         ("Where this comes from", _origin(explanation, flip, made, command)),
@@ -127,7 +127,8 @@ def _side(title: str, explanation: Explanation, units: Sequence[int], written: S
     return f'<div><h3>{title}</h3><table class="scores"><tbody>{rows}</tbody></table>{empty}</div>'
 
 
-def _flip(flip: Flip) -> str:
+def flip_html(flip: Flip) -> str:
+    """What flips the prediction, in words and in the text, to put into an element of class "didact"."""
     shown = "".join(f'<p class="text" dir="auto">{_edited(flip, field)}</p>' for field in range(len(flip.after.fields)))
     return _paragraph(flip_sentence(flip)) + (shown if flip.changes else "")
 
