@@ -4,8 +4,9 @@ Usage:
     python -m fuzz.service --seed 0 --requests 10000 --out docs/results/service/hostile.json
 
 The service runs in this process without a socket, with tiny random models of texts and images, and with jobs, which it
-computes meanwhile; pages are among the requests, and no script that was sent may stand in one. A request is made from the seed and its number alone, so that ``--only NUMBER`` makes it again.
-Deadlines below five seconds are not among them: 504 is what they are meant to bring.
+computes meanwhile. Pages are among the requests, and no script that was sent may stand in one. A request is made from
+the seed and its number alone, so that ``--only NUMBER`` makes it again. Deadlines below five seconds are not among
+them: 504 is what they are meant to bring.
 """
 
 from __future__ import annotations
