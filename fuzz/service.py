@@ -4,8 +4,9 @@ Usage:
     python -m fuzz.service --seed 0 --requests 10000 --out docs/results/service/hostile.json
 
 The service runs in this process without a socket, with tiny random models of texts and images, and with jobs, which it
-computes meanwhile. A request is made from the seed and its number alone, so that ``--only NUMBER`` makes it again.
-Deadlines below five seconds are not among them: 504 is what they are meant to bring.
+computes meanwhile. Pages are among the requests, and no script that was sent may stand in one. A request is made from
+the seed and its number alone, so that ``--only NUMBER`` makes it again. Deadlines below five seconds are not among
+them: 504 is what they are meant to bring.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlencode
 
 import httpx2
 from fastapi import FastAPI
@@ -44,7 +46,8 @@ LIMITS = ServiceLimits(
 )
 SECONDS = 30.0
 """An answer that takes longer counts as none."""
-WORDS = ("film", "dull", "warm", "plot", "heart", "<script>alert(1)</script>", "\u202e", "'; DROP TABLE jobs;--", "😀")
+SCRIPT = "<script>alert(1)</script>"
+WORDS = ("film", "dull", "warm", "plot", "heart", SCRIPT, "\u202e", "'; DROP TABLE jobs;--", "😀")
 BROKEN = ("\x00", "\ud800", "{{7*7}}", "", " ")
 VALUES: tuple[object, ...] = (None, True, -1, 0, 2, 10**30, 1e308, float("nan"), float("-inf"), "", "x", [], {}, [[]])
 PAIRS: tuple[object, ...] = ("all", ["positive", "negative"], [0, 0], [None, 1], ["positive"], [[0], 1], [10**30, 0])
@@ -59,7 +62,12 @@ ODD_PATHS = (
     "//",
     "/v1/explain/",
     "/..%2f..%2f",
+    "/runs/../../etc/passwd",
+    "/runs/%2e%2e%2fx",
+    "/assets/..%2fshell.py",
 )
+PAGES = ("/", "/record", "/export", "/runs")
+FIELDS = ("text", "second", "image", "model", "method", "target", "rather", "before", "flip", "document", "form", "x")
 
 
 @dataclass(frozen=True)
@@ -134,6 +142,8 @@ def hostile(seed: int, number: int) -> HostileRequest:
         return HostileRequest(
             draw.choice(("GET", "PUT", "DELETE", "POST", "HEAD")), draw.choice(ODD_PATHS), headers, b""
         )
+    if draw.random() < 0.15:
+        return _of_page(draw, headers)
     path = draw.choice(PATHS)
     body = _encoded(_body(draw, path))
     return HostileRequest("POST" if draw.random() < 0.97 else "PATCH", path, headers, _damaged(draw, body))
@@ -149,6 +159,20 @@ _HEADERS: list[dict[str, str]] = [
     {"x-forwarded-for": "::1" * 500},
     {"retry-ticket": "x" * 5_000},
 ]
+
+
+def _of_page(draw: random.Random, headers: dict[str, str]) -> HostileRequest:
+    """A page with fields that no form has sent."""
+    chosen = [(draw.choice(FIELDS), _field(draw)) for _ in range(draw.choice((1, 2, 5, 5, 200)))]
+    fields = urlencode([("text", draw.choice(WORDS)), *chosen], errors="replace")
+    if draw.random() < 0.7:
+        return HostileRequest("GET", f"{draw.choice(PAGES)}?{fields}"[:20_000], headers, b"")
+    form = {"content-type": draw.choice(("application/x-www-form-urlencoded", "multipart/form-data; boundary=x"))}
+    return HostileRequest("POST", draw.choice(PAGES), headers | form, _damaged(draw, fields.encode()))
+
+
+def _field(draw: random.Random) -> str:
+    return str(draw.choice((*WORDS, *BROKEN, *VALUES, "texts", "images", "occlusion", "positive", "all", "1")))
 
 
 def _body(draw: random.Random, path: str) -> dict[str, object]:
@@ -236,6 +260,8 @@ def _wrong(response: httpx2.Response) -> str:
     """What is wrong with an answer; empty where nothing is."""
     if response.status_code >= 500:
         return f"status {response.status_code}: {response.text[:200]}"
+    if response.headers.get("content-type", "").startswith("text/html"):
+        return f"a script is in the page: {response.text[:200]}" if SCRIPT in response.text else ""
     if response.status_code >= 400 and response.request.method != "HEAD":
         error = json.loads(response.text).get("error", {})
         if error.get("status") != response.status_code or not error.get("message"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import threading
 import time
@@ -13,7 +14,7 @@ from didact.service.rates import Rates
 from didact.service.tickets import Tickets
 from didact.service.work import Work
 
-PAUSE = 0.005
+PAUSE = 0.01
 """Seconds without a new request after which a batch is taken as it is."""
 GATHERING = 0.1
 """Share of the time of the last batch that may be spent on collecting the next."""
@@ -33,7 +34,7 @@ class Waiting:
         self._works: list[Work] = []
         self._running: list[Work] = []
         self._since = 0.0
-        self._before = (1, 0.0)  # works of the last batch, and the seconds that it took
+        self._before = (1, 0.0)  # works of the last batch, and until when others may follow it together
         self._tickets = Tickets()
         self._change = threading.Condition()
         self._closed = False
@@ -62,12 +63,8 @@ class Waiting:
     def take(self) -> list[Work]:
         """Wait for the next works that can be computed in one call; none when the queue is closed and empty."""
         with self._change:
+            self._wait_for_works()
             self._gather()
-            while True:
-                self._works = [work for work in self._works if work.wanted]
-                if self._works or self._closed:
-                    break
-                self._change.wait()
             self._running = self._batch()
             self._since = time.monotonic()
             taken = set(map(id, self._running))
@@ -77,7 +74,8 @@ class Waiting:
     def finished(self) -> None:
         """What was taken is done."""
         with self._change:
-            self._before = (len(self._running), time.monotonic() - self._since)
+            now = time.monotonic()
+            self._before = (len(self._running), now + GATHERING * (now - self._since))
             self._running = []
             self._change.notify_all()
 
@@ -122,13 +120,24 @@ class Waiting:
 
     def _gather(self) -> None:
         """Where requests came together before, wait a moment: clients that were just answered send their next ones."""
-        most, seconds = self._before
-        end = time.monotonic() + GATHERING * seconds
-        while 1 < most > len(self._works) and not self._closed:
-            before, rest = len(self._works), min(PAUSE, end - time.monotonic())
-            self._change.wait(max(0.0, rest))
-            if rest <= 0 or len(self._works) <= before:
+        most, end = self._before
+        while 1 < most > len(self._works) > 0 and not self._closed and time.monotonic() < end:
+            rest = min(PAUSE, end - time.monotonic())
+            if not self._change.wait_for(functools.partial(self._more, len(self._works)), rest):
+                break
+        self._wait_for_works()
+
+    def _more(self, count: int) -> bool:
+        """Whether more than so many works wait, or no more will."""
+        return len(self._works) > count or self._closed
+
+    def _wait_for_works(self) -> None:
+        """Until something is wanted, or the queue is closed."""
+        while True:
+            self._works = [work for work in self._works if work.wanted]
+            if self._works or self._closed:
                 return
+            self._change.wait()
 
     def _expected(self) -> float:
         elapsed = time.monotonic() - self._since
