@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
@@ -105,7 +105,7 @@ def rehearse(study: Study, kills: int, seed: int) -> dict[str, object]:
             pool.submit(answer_all, Browser(server.port, sent), Rater(study, code, number, raters))
             for number, code in enumerate(codes)
         ]
-        killed = [server.killed_at(int(share * expected), sent) for share in shares]
+        killed = [server.killed_at(int(share * expected), sent, work) for share in shares]
         for each in work:
             each.result()
     return {
@@ -155,9 +155,9 @@ class Server:
         self._process.kill()
         self._process.wait()
 
-    def killed_at(self, answers: int, sent: Sent) -> int:
+    def killed_at(self, answers: int, sent: Sent, work: Sequence[Future[None]]) -> int:
         """Wait for so many acknowledged answers, kill the server and start it again; how many there were."""
-        while len(sent.acknowledged) < answers:
+        while len(sent.acknowledged) < answers and not all(each.done() for each in work):
             time.sleep(0.002)
         self._process.kill()
         self._process.wait()

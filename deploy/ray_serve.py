@@ -8,8 +8,8 @@ Ray has the HTTP proxy, starts replicas and replaces those that fail; each repli
 the batches and the limits of ``didact serve``. The token is read from DIDACT_TOKEN where the command runs. Set ``host``
 in the file to the address that Ray's proxy listens on (127.0.0.1 by default): any other needs a token.
 
-There are no jobs with several replicas: a job is known to the replica that took it. A ticket of a refused request counts
-at the replica that gave it.
+There are no jobs with several replicas: a job is known to the replica that took it. A ticket of a refused request
+counts at the replica that gave it.
 """
 
 from __future__ import annotations
@@ -46,10 +46,14 @@ def build(args: Mapping[str, str]) -> Application:
     config = _config(args.get("config"))
     if config.jobs is not None and replicas > 1:
         raise ParameterError("jobs are kept by one replica; leave jobs out of the configuration, or use replicas=1")
-    return deployed(config).options(  # type: ignore[no-any-return] # Ray has no types here
-        num_replicas=int(replicas),
-        ray_actor_options={"num_gpus": _number(args, "gpus", 0.0), "num_cpus": _number(args, "cpus", 1.0)},
-    ).bind()
+    return (
+        deployed(config)
+        .options(
+            num_replicas=int(replicas),
+            ray_actor_options={"num_gpus": _number(args, "gpus", 0.0), "num_cpus": _number(args, "cpus", 1.0)},
+        )
+        .bind()
+    )
 
 
 def deployed(config: ServiceConfig) -> serve.Deployment:

@@ -28,6 +28,7 @@ from didact.models.outputs import resolve_target
 from didact.models.prompting.prompts import Prompt as Prompt
 from didact.progress import listening
 from didact.protocols import DIFFERENTIABLE, ExampleLike, Explainer, Model, TargetLike
+from didact.registry import unknown
 from didact.render import notebook
 from didact.render.metric_table import MetricTable
 from didact.render.overview import MethodList, model_fragment
@@ -115,7 +116,8 @@ def explain(
             target, why the first rather than the second; "all" explains every class, the most probable first.
         progress: show a bar on work over two seconds.
         on_error: what a text of a list does that cannot be explained: "raise" an error that names it, or "skip" it.
-        **settings: parameters of the method.
+        **settings: parameters of the method. A learned explainer takes ``evaluations``, with which a few evaluations of
+            the model on each text correct its scores (and ``tolerance``, ``absence``, ``seed``, as kernel_shap has).
 
     Returns:
         One explanation for one text, a list for a list or for every class; its ``skipped`` has the texts left out, with
@@ -331,10 +333,22 @@ def _explainer(method: str | Explainer | None, model: Model, settings: dict[str,
     if isinstance(method, str):
         return load_explainer(method, **settings)
     if method is not None:
-        if settings:
-            raise InputError(f"settings {sorted(settings)} were given beside a ready explainer; set them on it")
-        return method
+        return _budgeted(method, settings) if settings else method
     return load_explainer(default_method(model), **settings)
+
+
+def _budgeted(explainer: Explainer, settings: dict[str, object]) -> Explainer:
+    """A learned explainer that may evaluate the model; what other settings a ready explainer has is set on it."""
+    from didact.trained.budgeted import BudgetedExplainer
+    from didact.trained.explainer import LearnedExplainer
+
+    if not isinstance(explainer, LearnedExplainer) or "evaluations" not in settings:
+        raise InputError(f"settings {sorted(settings)} were given beside a ready explainer; set them on it")
+    known = ("evaluations", "tolerance", "absence", "seed")
+    wrong = next((name for name in settings if name not in known), None)
+    if wrong is not None:
+        raise ParameterError(unknown("setting of a learned explainer with evaluations", wrong, known))
+    return BudgetedExplainer(explainer, **settings)  # type: ignore[arg-type] # checked there
 
 
 def _with_unreadable(

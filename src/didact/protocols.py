@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Union, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from didact.types import (
     Card,
     Cost,
@@ -242,6 +245,35 @@ class Hidden(Model, Protocol):
         visit: Visit,
     ) -> list[Floats]:
         """Target values at the points; ``visit`` sees the states after a layer, each example's points in order."""
+        ...
+
+
+VisitStates = Callable[[NDArray[np.int64], "Tensor"], None]
+"""Is called with the numbers of some examples and their states (layers, examples, positions, dim), padded."""
+
+
+@runtime_checkable
+class PredictsWithStates(Model, Protocol):
+    """A model whose hidden states can be read from the very passes that predict."""
+
+    def predict_with_states(
+        self, examples: Sequence[Example], layers: Sequence[int], visit: VisitStates
+    ) -> list[Prediction]:
+        """Plain predictions; ``visit`` gets the states after the chosen layers batch by batch, -1 what the head gets.
+
+        States stay where the model is and are not kept. A batch may be visited again when memory ran out in it.
+        """
+        ...
+
+
+@runtime_checkable
+class ScoresLabels(Model, Protocol):
+    """A model that gives the numbers of all labels in one evaluation."""
+
+    def label_scores(
+        self, units: Sequence[Units], keep: Sequence[Keep], scale: Scale, absence: str | None = None
+    ) -> list[Floats]:
+        """As ``score``, of every label at once: (variants, labels) per example."""
         ...
 
 

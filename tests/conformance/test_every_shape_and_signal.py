@@ -36,6 +36,7 @@ QUICK: Mapping[str, Mapping[str, object]] = {
 """Settings that make a shape small, or able to learn from random heads, some of which it must count negatively."""
 
 QUICK_SIGNALS: Mapping[str, Mapping[str, object]] = {
+    "ablate": {"pairs": 2, "rounds": 1},
     "scaffold": {
         "students": 2,
         "examples": 8,

@@ -3,16 +3,22 @@
 import asyncio
 import dataclasses
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import httpx2
+import numpy as np
 import pytest
 
 from benchmarks.study_pages import AnswerForm, planned_study, rehearse
-from didact.errors import ParameterError, StorageError
+from didact.cli import parser
+from didact.errors import DidactError, ParameterError, StorageError
 from didact.service.config import ServiceConfig, ServiceLimits
 from didact.service.studies.app import create_study_app
 from didact.study.design import StudyDesign
@@ -22,7 +28,7 @@ from didact.study.results import StudyResults
 from didact.study.rows import read_answers
 from didact.study.session import Study
 from didact.study.simulated import made_up_explanations
-from didact.types import Example, Units
+from didact.types import Box, Example, Explanation, Image, Prediction, Target, Units
 from tests.service.conftest import reached
 
 KEY = "the-key-of-the-owner"
@@ -250,7 +256,7 @@ def test_texts_labels_codes_and_comments_stay_texts(visit: Visit, tmp_path: Path
     assert read_answers(study)[-1].answer == f"</textarea>{SCRIPT}"
 
 
-def _with_script(explanation: Any) -> Any:
+def _with_script(explanation: Explanation) -> Explanation:
     """The explanation of a text that ends in markup, with classes that are markup."""
     text = f"{explanation.example.fields[0]} {SCRIPT}"
     example = Example(fields=(text,))
@@ -393,3 +399,62 @@ def test_a_killed_server_loses_and_doubles_nothing(tmp_path: Path) -> None:
     assert record["answers stored"] == record["answers expected"]
     faults = ("doubled", "missing", "changed", "acknowledged and lost")
     assert {name: record[name] for name in faults} == dict.fromkeys(faults, 0)
+
+
+def test_the_server_announces_itself_and_ends_by_a_signal(tmp_path: Path) -> None:
+    study = small_study(tmp_path)
+    command = [sys.executable, "-m", "didact", "study", "serve", str(study.folder), "--port", "0"]
+    environment = {name: value for name, value in os.environ.items() if name != "DIDACT_TOKEN"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    assert process.stdout is not None
+    raters, owner, key = (process.stdout.readline() for _ in range(3))
+    address = raters.split()[2]
+    assert f"{address}/owner" in owner
+    answered = httpx2.get(f"{address}/owner", headers={"authorization": f"Bearer {key.split()[-1]}"})
+    assert "Nobody has agreed" in answered.text
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+    process.stdout.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--host", "0.0.0.0"], "needs a token"),
+        (["--public", "study.example.org"], "such as https"),
+        (["--public", "https://example.org/study"], "such as https"),
+        (["--token-file", "missing.txt"], "cannot read the token"),
+    ],
+)
+def test_what_cannot_be_served_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], problem: str
+) -> None:
+    monkeypatch.delenv("DIDACT_TOKEN", raising=False)
+    chosen = parser().parse_args(["study", "serve", str(small_study(tmp_path).folder), *options])
+    with pytest.raises(DidactError, match=problem):
+        chosen.action(chosen)
+
+
+def test_images_are_shown_without_styles_of_their_own(visit: Visit, tmp_path: Path) -> None:
+    explained = {name: [_of_image(number, name) for number in range(6)] for name in ("lime", "attention")}
+    design = StudyDesign(
+        protocol="rank", explainers=("lime", "attention"), items=2, repeats=0, practice=0, check_every=0, raters=1
+    )
+    study = Study.create(tmp_path / "images", design, StudyMaterial.chosen(explained, design))
+
+    async def use(client: httpx2.AsyncClient, study: Study) -> str:
+        form = await joined(client, codes_of(study)[0])
+        form = AnswerForm((await sent(client, first_answers(form))).text)
+        return (await sent(client, first_answers(form))).text
+
+    text = visit(use, study)
+    assert text.count("<svg viewBox") == 2
+    assert text.count("url(data:image/png;base64,") == 1
+    assert " style=" not in text
+
+
+def _of_image(number: int, method: str) -> Explanation:
+    pixels = np.full((4, 4, 3), 10 * number, dtype=np.uint8)
+    units = Units(Example.of(Image(pixels)), "patch", (Box(0, 0, 2, 4), Box(2, 0, 4, 4)))
+    prediction = Prediction(("cat", "dog"), (1.0, 0.0), (0.7, 0.3))
+    return Explanation(method, units, (1.0, 0.5), Target(0, "cat"), prediction)

@@ -29,6 +29,7 @@ EXAMPLES = """examples:
   didact explain reviews.txt --method kernel_shap --dry-run
   didact explain reviews.txt --on-error skip
   didact explain reviews.txt --explainer runs/l2e --fallback lime
+  didact explain reviews.txt --explainer runs/probe --evaluations 32
   didact explain reviews.txt --explainer runs/aml --refine 10 --refine-by comprehensiveness
 """
 
@@ -63,6 +64,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="evaluate the model 16 times on each text to see whether the network's scores predict it, before "
         "--fallback is decided; notices texts of another kind too",
+    )
+    group.add_argument(
+        "--evaluations",
+        type=int,
+        metavar="N",
+        help="correct the network's scores by N evaluations of the model on each text; gives standard errors too",
     )
     _add_refinement(group)
     shared.add_on_error(parser)
@@ -101,8 +108,12 @@ def run(options: argparse.Namespace) -> None:
     if options.explainer is not None:
         _explain_learned(examples, model, options, settings)
         return
-    if options.fallback is not None or options.disagreement_above is not None or options.check or _refines(options):
-        raise ParameterError("--fallback, --disagreement-above, --check and --refine go with --explainer DIR")
+    revised = (options.fallback, options.disagreement_above, options.check or None, options.evaluations)
+    if any(value is not None for value in revised) or _refines(options):
+        raise ParameterError(
+            "--fallback, --disagreement-above, --check, --evaluations and --refine go with --explainer DIR; settings "
+            "of a method are given by --set"
+        )
     explainer = load_explainer(options.method or default_method(model), **settings)
     if options.dry_run:
         shared.write_estimates(estimates(examples, model, [explainer]), options)
@@ -118,10 +129,13 @@ def _explain_learned(
         raise ParameterError(f"give --method {options.method} or --explainer {options.explainer}, not both")
     if options.set and options.fallback is None:
         raise ParameterError("--set sets a method, and a trained network has no settings; name a --fallback")
-    if options.fallback is not None and _refines(options):
-        raise ParameterError("give --fallback or --refine, not both")
+    ways = {"--fallback": options.fallback, "--evaluations": options.evaluations, "--refine": _refines(options) or None}
+    given = [name for name, value in ways.items() if value is not None]
+    if len(given) > 1:
+        raise ParameterError(f"give {' or '.join(given)}, not both")
     from didact.api import estimates, load_explainer
     from didact.experimenting import refined
+    from didact.trained.budgeted import BudgetedExplainer
     from didact.trained.explainer import LearnedExplainer
     from didact.trained.fallback import FallbackExplainer
     from didact.trained.held_out import FidelityWarning
@@ -133,6 +147,8 @@ def _explain_learned(
     if options.fallback is not None:
         slow = load_explainer(options.fallback, **settings)
         explainer = FallbackExplainer(learned, slow, above=options.disagreement_above, check=options.check)
+    elif options.evaluations is not None:
+        explainer = BudgetedExplainer(learned, options.evaluations)
     elif _refines(options):
         explainer = refined(learned, options.refine_by, **_refinement(options))
     if options.dry_run:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from didact.errors import CapabilityError, ParameterError
 from didact.meter import count
-from didact.models.batch import Encoded, Inputs, Ints
+from didact.models.batch import Encoded, Ints
 from didact.models.eval_mode import evaluating
 from didact.models.exclusive import exclusive
 from didact.models.gradients import PointRows, Value
@@ -60,16 +60,18 @@ def hidden_states(
         reduce: applied to each example as soon as its batch is done, so that not all states are kept in memory.
     """
     network = reader.network
+    base = cast("Callable[..., object]", getattr(network, "base_model", network))
     lengths = np.array([len(code) for code in codes], dtype=np.int64)
     kept: dict[int, Tensor] = {}
 
     def evaluate(rows: Ints) -> None:
-        states = _states(network, reader.whole([codes[row] for row in rows]), layers)
+        base(**reader.whole([codes[row] for row in rows]))
+        states = latest()
         made = [states[:, i, : lengths[row]] for i, row in enumerate(rows)]
         made = made if reduce is None else [reduce(own) for own in made]
         kept.update(zip(rows.tolist(), made, strict=True))
 
-    with evaluating(network), torch.no_grad():
+    with evaluating(network), torch.no_grad(), watched(network, layers) as latest:
         run("reading states", lengths, budget, True, evaluate)
     return [kept[number] for number in range(len(codes))]
 
@@ -121,22 +123,39 @@ def tapped(layer: nn.Module) -> Iterator[list[Tensor]]:
             handle.remove()
 
 
-def _states(network: nn.Module, inputs: Inputs, layers: Sequence[int]) -> Tensor:
-    """States of the layers, (layers, rows, positions, dim)."""
+@contextlib.contextmanager
+def watched(network: nn.Module, layers: Sequence[int]) -> Iterator[Callable[[], Tensor]]:
+    """A function that returns the states of the last pass inside the block, (layers, rows, positions, dim).
+
+    Whoever runs the network, for its prediction or for its states alone, the pass is left as it is.
+    """
     stack = hidden_layers(network)
-    depth = None if stack is None else len(stack)
-    inner = {number: layer_of(network, number) for number in layers if number not in (-1, _last(depth))}
-    base = cast("Callable[..., object]", getattr(network, "base_model", network))
-    with contextlib.ExitStack() as taps:
-        seen = {number: taps.enter_context(tapped(layer)) for number, layer in inner.items()}
-        final = getattr(base(**inputs), "last_hidden_state", None)
-    if final is None:
-        raise CapabilityError(f"{type(network).__name__} does not show its last hidden states")
-    return torch.stack([seen[number][0] if number in seen else final for number in layers])
+    last = -1 if stack is None else len(stack) - 1
+    base = cast("nn.Module", getattr(network, "base_model", network))
+    seen: dict[int, Tensor] = {}
+
+    def states() -> Tensor:
+        if any(number not in seen for number in layers):
+            raise CapabilityError(f"{type(network).__name__} does not show its hidden states")
+        return torch.stack([seen[number] for number in layers])
+
+    with exclusive(network), contextlib.ExitStack() as hooks:
+        for number in layers:
+            module = base if number in (-1, last) else layer_of(network, number)
+            hooks.callback(module.register_forward_hook(_keeping(seen, number)).remove)
+        yield states
 
 
-def _last(depth: int | None) -> int:
-    return -1 if depth is None else depth - 1
+def _keeping(seen: dict[int, Tensor], number: int) -> Callable[[nn.Module, object, object], None]:
+    """A hook that keeps a module's states, by what its output calls them or as its first part."""
+
+    def keep(module: nn.Module, given: object, output: object) -> None:
+        made = getattr(output, "last_hidden_state", output)
+        made = made[0] if isinstance(made, tuple) else made
+        if isinstance(made, Tensor):
+            seen[number] = made
+
+    return keep
 
 
 def _first(output: Tensor | tuple[Tensor, ...]) -> Tensor:

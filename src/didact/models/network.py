@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -20,19 +19,20 @@ from didact.models.batch import Encoded, EncodedBatch, Ints, Read
 from didact.models.capabilities import need, offered
 from didact.models.eval_mode import evaluating, frozen, several_rows
 from didact.models.exclusive import exclusive
-from didact.models.gradients import Blends, PointRows, Value, graph_budget, weighted_gradients
+from didact.models.gradients import PointRows, Value, graph_budget, weighted_gradients
 from didact.models.head_scores import head_scores, layer_numbers
 from didact.models.heads.base import Head
-from didact.models.hidden import Reduce, hidden_gradients, hidden_states, layer_of
+from didact.models.hidden import Reduce, hidden_gradients, hidden_states, layer_of, watched
 from didact.models.identity import network_identity
 from didact.models.layers import Trace, trace
-from didact.models.outputs import check_defined, described
+from didact.models.outputs import described
 from didact.models.packed import is_packed
 from didact.models.planner import default_budget, run
+from didact.models.predicting import About, outputs_of, predictions
 from didact.models.prefix_cache import without_prefix
 from didact.models.readers.base import AnyReader, network_name
 from didact.models.recent import RecentFingerprint
-from didact.models.soft_masks import absent_vectors, position_weights, replaced, soft_values, tensors_of
+from didact.models.soft_masks import mixtures, replaced, soft_values, tensors_of
 from didact.models.traits import Traits, find_traits, read_position
 from didact.models.variants import VariantRows
 from didact.ops.masking import Absence, unique_rows
@@ -48,10 +48,11 @@ from didact.protocols import (
     Reads,
     TargetLike,
     Visit,
+    VisitStates,
 )
 from didact.provenance import fingerprint
 from didact.registry import unknown
-from didact.types import Example, Floats, Keep, Level, Prediction, Scale, Span, Target, Units
+from didact.types import Example, Floats, Keep, Level, Prediction, Scale, Target, Units
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -147,29 +148,25 @@ class NetworkModel:
             self.reader.check(example)
         return self.reader.units(examples, level or self.levels[0])
 
-    def predict(
-        self, examples: Sequence[Example], about: Sequence[Span | str | None] | None = None
-    ) -> list[Prediction]:
+    def predict(self, examples: Sequence[Example], about: About | None = None) -> list[Prediction]:
         """Plain passes with nothing but what the reader feeds; ``about`` has spans or texts that need an output."""
+        return self._predict(examples, about)
+
+    def predict_with_states(
+        self, examples: Sequence[Example], layers: Sequence[int], visit: VisitStates
+    ) -> list[Prediction]:
+        """The same predictions; ``visit`` gets the states after chosen layers in the very passes that predict."""
+        with watched(self.network, layers) as states:
+            return self._predict(examples, None, lambda rows: visit(rows, states()))
+
+    def _predict(
+        self, examples: Sequence[Example], about: About | None, then: Callable[[Ints], None] | None = None
+    ) -> list[Prediction]:
         for example in examples:
             self.reader.check(example)
-        codes = self.reader.encode(examples)
-        made: dict[int, Prediction] = {}
-
-        def evaluate(rows: Ints) -> None:
-            own = [codes[row] for row in rows]
-            wanted = () if about is None else [about[row] for row in rows]
-            batch = EncodedBatch(self.reader.whole(own), own, about=wanted)
-            outputs = self._outputs(batch).float().cpu()
-            check_defined(outputs, [examples[row] for row in rows], self.name)
-            made.update(zip(rows.tolist(), self.head.predictions(outputs, batch), strict=True))
-
-        with evaluating(self.network), torch.inference_mode():
-            _ = self.traits
-            lengths = np.array([len(code) for code in codes], dtype=np.int64)
-            run("predicting", lengths, self.budget, True, evaluate)
-        count(forwards=len(codes), evaluated=len(codes))
-        return [made[number] for number in range(len(codes))]
+        with evaluating(self.network):
+            _ = self.traits  # sets how many rows a batch may have
+            return predictions(self.reader, self.head, examples, self.budget, about, then)
 
     def score(
         self, units: Sequence[Units], targets: Sequence[Target], keep: Sequence[Keep], absence: str | None = None
@@ -190,6 +187,17 @@ class NetworkModel:
         if operator.kind == "blend":
             raise ParameterError("keep_outputs takes masks of 0 and 1; use soft_outputs for what is between")
         return self._varied(units, keep, operator, self._all_outputs, (len(self.labels),))
+
+    def label_scores(
+        self, units: Sequence[Units], keep: Sequence[Keep], scale: Scale, absence: str | None = None
+    ) -> list[Floats]:
+        """The number of every label under each keep mask, from one evaluation for all: (variants, labels)."""
+        targets = [Target(index, label, scale) for index, label in enumerate(self.labels)]
+
+        def read(outputs: Tensor, owners: Ints, batch: EncodedBatch) -> Tensor:
+            return torch.stack([self.head.values(outputs, [one] * len(owners), batch) for one in targets], 1)
+
+        return self._varied(units, keep, self._absence(absence), read, (len(targets),))
 
     def _varied(
         self, units: Sequence[Units], keep: Sequence[Keep], operator: Absence, read: Read, shape: tuple[int, ...] = ()
@@ -228,20 +236,13 @@ class NetworkModel:
         return self._soft(units, masks, absent, self._all_outputs)
 
     def _soft(self, units: Sequence[Units], masks: Sequence[Tensor], absent: Absent, read: Read) -> list[Tensor]:
+        need(DIFFERENTIABLE, self.capabilities, self.network)
         live = any(one.requires_grad for one in (*masks, *tensors_of(absent)))
         with evaluating(self.network), frozen(self.network), torch.set_grad_enabled(live):
-            rows, value = self._points(units, self._mixtures(units, masks, absent), read)
+            blends = mixtures(self.reader, self._encode(units), units, masks, absent)
+            rows, value = self._points(units, blends, read)
             budget = graph_budget(self.budget, self.reader.device) if live else self.budget
             return soft_values(rows, value, budget, self.traits.pads_embeddings)
-
-    def _mixtures(self, units: Sequence[Units], masks: Sequence[Tensor], absent: Absent) -> list[Blends]:
-        need(DIFFERENTIABLE, self.capabilities, self.network)
-        vectors = self.reader.vectors(self._encode(units))
-        absences = absent_vectors(absent, vectors, self.reader.absent_vector)
-        return [
-            Blends(own, vector, position_weights(unit, mask.to(own.device), len(own)))
-            for unit, own, vector, mask in zip(units, vectors, absences, masks, strict=True)
-        ]
 
     def _explained(self, targets: Sequence[Target]) -> Read:
         return lambda outputs, owners, batch: self.head.explained(outputs, [targets[i] for i in owners], batch)
@@ -386,9 +387,7 @@ class NetworkModel:
         return codes
 
     def _outputs(self, batch: EncodedBatch) -> Tensor:
-        return self.reader.run(
-            batch.inputs, lambda inputs: self.head.evaluate(self.network, replace(batch, inputs=inputs))
-        )
+        return outputs_of(self.reader, self.head, batch)
 
     def _prediction(self, outputs: Tensor, batch: EncodedBatch) -> Prediction:
         return self.head.predictions(outputs.float().cpu(), batch)[0]

@@ -10,9 +10,10 @@ from torch import Tensor
 
 from didact.errors import ParameterError
 from didact.meter import count
-from didact.models.batch import Ints
-from didact.models.gradients import PointRows, Value
+from didact.models.batch import Encoded, Ints
+from didact.models.gradients import Blends, PointRows, Value
 from didact.models.planner import Budget, run
+from didact.models.readers.base import AnyReader
 from didact.ops.masking import unit_of_position
 from didact.protocols import Absent
 from didact.types import Units
@@ -54,6 +55,18 @@ def absent_vectors(absent: Absent, vectors: Sequence[Tensor], named: Callable[[s
                 f"{len(own)} positions; got a tensor of shape {tuple(tensor.shape)}"
             )
     return [tensor.to(own) for tensor, own in zip(given, vectors, strict=True)]
+
+
+def mixtures(
+    reader: AnyReader, codes: Sequence[Encoded], units: Sequence[Units], masks: Sequence[Tensor], absent: Absent
+) -> list[Blends]:
+    """Embeddings of each example blended with those of its absence, by weights (rows, units)."""
+    vectors = reader.vectors(codes)
+    absences = absent_vectors(absent, vectors, reader.absent_vector)
+    return [
+        Blends(own, vector, position_weights(unit, mask.to(own.device), len(own)))
+        for unit, own, vector, mask in zip(units, vectors, absences, masks, strict=True)
+    ]
 
 
 def replaced(units: Units, vectors: Tensor, absent: Tensor) -> Tensor:

@@ -58,6 +58,39 @@ def shapley_pairs(n: int, pairs: int, rng: np.random.Generator) -> Bools:
     return np.concatenate([singles, rows])
 
 
+def kernel_coalitions(n: int, count: int, rng: np.random.Generator) -> Bools:
+    """Coalitions drawn from the Shapley kernel, their sizes spread evenly over its distribution: (count, n).
+
+    The kernel's weight of size s is 1 / (s (n - s)), shared by the coalitions of that size. A single unit has no
+    coalition but itself.
+    """
+    if n == 1:
+        return np.ones((count, 1), dtype=np.bool_)
+    sizes = np.arange(1, n)
+    weights = np.cumsum(1.0 / (sizes * (n - sizes)))
+    places = (np.arange(count) + rng.random()) / count * weights[-1]
+    drawn = sizes[np.minimum(np.searchsorted(weights, places, side="right"), n - 2)]
+    ranks = rng.random((count, n)).argsort(axis=1).argsort(axis=1)  # a random order per row
+    rows: Bools = ranks < drawn[:, None]
+    return rows
+
+
+def different_pairs(n: int, pairs: int, rng: np.random.Generator) -> Bools:
+    """Coalitions of the kernel to evaluate with their complements, none twice, in random order: (m, n).
+
+    m is the smaller of ``pairs`` and the number there are; unlike that of ``shapley_pairs`` it may be below n.
+    """
+    if n == 1 or 2 * pairs >= (1 << min(n - 1, 30)) - 1:
+        return shapley_pairs(n, pairs, rng)[:pairs]
+    rows = np.zeros((0, n), dtype=np.bool_)
+    while len(rows) < pairs:
+        fresh = kernel_coalitions(n, pairs, rng)
+        fresh ^= ~fresh[:, :1]  # of a pair, the one with the first unit
+        rows = np.concatenate([rows, fresh[rng.permutation(pairs)]])
+        rows = rows[np.sort(np.unique(np.packbits(rows, axis=1), axis=0, return_index=True)[1])]
+    return rows[:pairs]
+
+
 def shapley_pair_weights(rows: Bools) -> Floats:
     """Weight of each of these pairs in the Shapley least-squares problem: (m,).
 

@@ -19,9 +19,15 @@ ROUGHNESS = (0.1, 0.5, 1.0, 2.0)
 NOISE = (1e-4, 1e-2, 1.0)
 """Candidates for the smooth fit, relative to its variance; the likelihood of the first pairs decides."""
 
+PRIOR_NOISE = (1e-2, 0.1, 1.0, 10.0, 100.0)
+"""The same where values are expected beforehand: what is left of them may be noise alone."""
+
 DECIDING = 160
 """Pairs that decide; more would cost time and change little."""
 
+
+UNEXPECTED = 0.1
+"""What a unit may do that is expected to do nothing, relative to the largest."""
 
 COMMON = 2.0
 """Draws that the spread of all units together counts for, beside a unit's own."""
@@ -79,6 +85,32 @@ def smooth_fit(rows: Bools, differences: Floats, total: float) -> ShapleyEstimat
     unexplained = prior - np.einsum("mi,mk,ki->i", functional, inverse, functional, optimize=True)
     errors = np.sqrt(variance * np.maximum(unexplained, 0.0))
     return ShapleyEstimate(values + (total - values.sum()) / n, errors)
+
+
+def prior_fit(rows: Bools, differences: Floats, total: float, prior: Floats) -> ShapleyEstimate:
+    """As ``smooth_fit``, around values that are expected beforehand, from any pairs.
+
+    The prior is stretched by the factor that suits the given values best, or dropped where it contradicts them, and
+    shifted to add up to ``total``. What is left of D is explained by such a Gaussian process, in which units reach as
+    far as they are expected to matter. Few pairs do not decide how rough and how noisy it is, so all candidates count,
+    each by its likelihood. The worse the prior, the more the evaluations decide, and the larger are the errors.
+
+    Args:
+        rows: pairs.
+        differences: D of each.
+        total: D of all units.
+        prior: the values that are expected, one per unit, up to a factor.
+    """
+    n = rows.shape[1]
+    x = np.concatenate([np.ones((1, n)), 2.0 * rows - 1])
+    y = np.concatenate([[total], differences])
+    expected = x @ prior
+    size = float(expected @ expected)
+    mean = prior * (max(0.0, float(expected @ y) / size) if size > 0 else 0.0)
+    mean = mean + (total - mean.sum()) / n
+    reach = np.abs(mean) / (np.abs(mean).max() or 1.0) + UNEXPECTED
+    rest, errors = _averaged(x, y - x @ mean, reach / reach.sum())
+    return ShapleyEstimate(mean + rest, errors)
 
 
 def mean_contributions(orders: Ints, values: Floats, empty: float, full: float) -> ShapleyEstimate:
@@ -147,6 +179,27 @@ def _share_unseen(rows: Bools) -> Floats:
     if (counts[1 : n // 2 + 1] == 0).any():
         return np.ones(len(rows))
     return np.array([1 - int(counts[size]) / pair_count(n, size) for size in sizes.tolist()])
+
+
+def _averaged(x: Floats, y: Floats, reach: Floats) -> tuple[Floats, Floats]:
+    """Mean and deviation of Shapley values that add up to nothing given D at some points, over all candidates."""
+    freedom = max(1, len(y) - 2)  # the factor of a prior and the sum are fitted
+    likelihoods, values, variances = [], [], []
+    for roughness in ROUGHNESS:
+        share = _shares(reach, roughness)
+        covariance, (functional, prior) = _covariance(x, x, share), _shapley_of_kernel(x, share)
+        for noise in PRIOR_NOISE:
+            lower = np.linalg.cholesky(covariance + np.diag(_noise(len(y), noise)))
+            solved = np.linalg.solve(lower, np.column_stack([y, functional]))
+            misfit = max(float(solved[:, 0] @ solved[:, 0]), 1e-300)
+            likelihoods.append(-0.5 * freedom * np.log(misfit) - np.log(np.diag(lower)).sum())
+            values.append(solved[:, 1:].T @ solved[:, 0])
+            variances.append(misfit / freedom * np.maximum(prior - (solved[:, 1:] ** 2).sum(0), 0.0))
+    weights = np.exp(np.array(likelihoods) - max(likelihoods))
+    weights /= weights.sum()
+    each = np.array(values) - np.mean(values, axis=1, keepdims=True)
+    mean = weights @ each
+    return mean, np.sqrt(weights @ (np.array(variances) + (each - mean) ** 2))
 
 
 def _likeliest(x: Floats, y: Floats, reach: Floats) -> tuple[float, float]:

@@ -51,6 +51,7 @@ particular answer, to see whether pages are read."""),
 
 FEEDBACK_RIGHT = "Practice: right."
 FEEDBACK_RANK = "Practice: most people would put {best} first: {why}"
+FEEDBACK_RANK_RIGHT = "Practice: right, most people would put {best} first: {why}"
 FEEDBACK_PREDICT = "Practice: the model predicted {expected}."
 CHECK_RANK = "This page checks whether pages are read: rank {order}, whatever the explanations look like."
 CHECK_PREDICT = "This page checks whether pages are read: answer {expected}, whatever the text says."

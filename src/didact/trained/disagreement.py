@@ -12,7 +12,7 @@ is told for each text, of whatever kind: see ``CHECKED_SCOPE``.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -128,6 +128,20 @@ class DisagreementEstimate:
             return cls(**values)  # type: ignore[arg-type] # plain JSON values
         except (KeyError, TypeError, ValueError) as problem:
             raise FormatError(f"not an estimate of disagreement: {problem}") from None
+
+
+def expected_disagreement(
+    estimate: DisagreementEstimate | None,
+    items: Sequence[Item],
+    scores: Sequence[Floats],
+    predictions: Sequence[Prediction],
+    units: Sequence[Units],
+) -> list[dict[str, float]]:
+    """The details of explanations: their expected disagreement, or nothing without an estimate."""
+    if estimate is None or not items:
+        return [{}] * len(items)
+    rows = [estimate.measured.row(*text) for text in zip(items, scores, predictions, units, strict=True)]
+    return [{"disagreement": float(value)} for value in estimate(np.stack(rows))]
 
 
 def features(item: Item, scores: Floats, prediction: Prediction) -> Floats:

@@ -1,4 +1,7 @@
-"""From a model, texts and a reference explainer to a learned explainer that follows it, measured on held-out texts."""
+"""From a model, texts and a reference explainer to a learned explainer, measured against it on held-out texts.
+
+Most signals learn the reference's scores. Those that need none are only measured against it, on few texts.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ import numpy as np
 
 from didact.attribution.base import ATTRIBUTIONS
 from didact.errors import InputError, ParameterError
+from didact.meter import metered
 from didact.protocols import Explainer
 from didact.scale.collect import CHUNK
 from didact.store.parts import Parts
@@ -34,11 +38,15 @@ from didact.trained.novelty import SeenWords
 from didact.trained.presets.base import Reference, TrainingInput
 from didact.trained.samples import TrainingSamples
 from didact.trained.shapes.base import SHAPES, Shape
-from didact.trained.signals.base import SIGNALS, Signal, SignalTask
+from didact.trained.signals.base import REFERENCE, SIGNALS, Signal, SignalTask
 from didact.trained.split import TextSplit
-from didact.types import Explanation, Floats, Level, Scale
+from didact.types import Explanation, Floats, Level, Scale, Units
 
 Choice = Literal["panel", "loss", "top_weight"]
+
+MEASURED = 128
+"""Validation and held-out texts, of each so many at most, on which what did not learn from a reference is compared with
+it."""
 
 VALIDATED = 48
 """Validation texts that the metrics of a panel are computed on after each epoch."""
@@ -89,13 +97,24 @@ def references_of(reference: Reference, default: Callable[[], Explainer]) -> lis
 
 def _labels(given: TrainingInput, recipe: Distillation, parts: Parts, split: TextSplit) -> ReferenceLabels:
     explained = given.explained
+    if explained and not _learns(recipe):
+        raise ParameterError(
+            f"{recipe.signal} learns from the model itself, and labels were given; leave them out or learn them by "
+            "another signal, such as regression"
+        )
     if explained and len(explained) == len(given.examples):
         if given.reference is not None or recipe.fresh:
             raise ParameterError("labels were given, so no reference is run; leave out reference and fresh")
         return from_explanations(explained)
     references = references_of(given.reference, recipe.default)
-    config = LabelConfig(parts=parts, pools=split.pools, apart=recipe.apart, fresh=recipe.fresh, chunk=recipe.chunk)
+    pools = split.pools if _learns(recipe) else [split.validation[:MEASURED], split.held_out[:MEASURED]]
+    config = LabelConfig(parts=parts, pools=pools, apart=recipe.apart, fresh=recipe.fresh, chunk=recipe.chunk)
     return from_references(given.model, references, config)
+
+
+def _learns(recipe: TrainingRecipe) -> bool:
+    """Whether a reference's scores are learned; otherwise the result is only measured against it."""
+    return REFERENCE in SIGNALS.card(recipe.signal).needs
 
 
 class _Run:
@@ -107,12 +126,17 @@ class _Run:
         self.labels = labels
         self.split = split
         self.recipe = recipe
+        self.learns = _learns(recipe)
+        self.evaluated = 0
 
     def learn(self) -> LearnedExplainer:
         """Collect, train, measure."""
-        samples = self.signal.prepare(
-            SignalTask(self.model, self.split.train, self.split.validation, self.labels), self.shape
+        task = SignalTask(
+            self.model, self.split.train, self.split.validation, self.labels, level=self.level, scale=self.scale
         )
+        with metered() as meter:
+            samples = self.signal.prepare(task, self.shape)
+            self.signal = self.signal.fitted(samples)
         about = {
             "reference": self.labels.name,
             "reference_parameters": self.labels.parameters,
@@ -122,7 +146,9 @@ class _Run:
         monitor, marks = self._monitor(samples)
         samples = dataclasses.replace(samples, marks={**samples.marks, **marks})
         trainee = Trainee(self.model, self.shape, self.signal, samples, about)
-        explainer, fitted = trainee.trained(self.recipe, self.given, monitor)
+        with metered() as further:
+            explainer, fitted = trainee.trained(self.recipe, self.given, monitor)
+        self.evaluated = meter.evaluated + further.evaluated
         return LearnedExplainer(explainer.shape, self.signal, self._measured(explainer, fitted))
 
     def _monitor(self, samples: TrainingSamples) -> tuple[Monitor | None, dict[str, str]]:
@@ -142,15 +168,22 @@ class _Run:
 
     @cached_property
     def train(self) -> Labels:
-        return self.labels.of(self.split.train)
+        return self.labels.of(self.split.train) if self.learns else []
 
     @cached_property
     def validation(self) -> Labels:
-        return self.labels.of(self.split.validation)
+        return self.labels.of(self.split.validation if self.learns else self.split.validation[:MEASURED])
 
     @cached_property
     def held_out(self) -> Labels:
-        return self.labels.of(self.split.held_out)
+        return self.labels.of(self.split.held_out if self.learns else self.split.held_out[:MEASURED])
+
+    @cached_property
+    def units(self) -> list[Units]:
+        """Of the training texts."""
+        if self.learns:
+            return [explanation.units for explanation in self.train[0]]
+        return self.model.units(self.split.train, self.level)
 
     @cached_property
     def signal(self) -> Signal:
@@ -162,11 +195,12 @@ class _Run:
         settings = {"seed": self.recipe.seed, **self.recipe.shape_settings}
         if self.labels.apart:
             settings["references"] = self.labels.count
-        units = [explanation.units for explanation in self.train[0]]
-        return SHAPES.get(self.recipe.shape).build(self.model, units, self.signal.outputs, settings)
+        return SHAPES.get(self.recipe.shape).build(self.model, self.units, self.signal.outputs, settings)
 
     @property
     def level(self) -> Level:
+        if not self.learns:
+            return self.model.levels[0]
         levels = {explanation.units.level for many in self.train for explanation in many}
         if len(levels) > 1:
             raise InputError("some labels score words and others tokens; give one kind")
@@ -174,12 +208,15 @@ class _Run:
 
     @property
     def scale(self) -> Scale:
+        if not self.learns:
+            return self.model.scales[0]
         return self.train[0][0].target.scale
 
     def _measured(self, explainer: LearnedExplainer, fitted: Fitted) -> ExplainerMetadata:
         """The metadata with scores, cost and the estimate of disagreement."""
         seconds = round(_seconds([*self.train, *self.validation, *self.held_out]), 3)
-        cost = training_cost(self.split, fitted, seconds_to_collect=seconds)
+        spent = {"seconds_to_collect": seconds} if self.learns else {"evaluations_of_the_model": self.evaluated}
+        cost = training_cost(self.split, fitted, **spent)
         compared = _scored(self.labels.compared(self.held_out))
         began = time.perf_counter()
         learned = self._explained(explainer, compared)
@@ -213,7 +250,7 @@ class _Run:
         self, explainer: LearnedExplainer, validation: Sequence[Explanation], held_out: Sequence[Explanation]
     ) -> tuple[disagreement.DisagreementEstimate, disagreement.DisagreementEstimate] | None:
         """Without and with checks, fitted on the validation texts and tried on the held-out ones; None with too few."""
-        seen = SeenWords.of(explanation.units for explanation in self.train[0])
+        seen = SeenWords.of(self.units)
         known = [self._disagreement(explainer, compared, seen) for compared in (validation, held_out)]
         if any(np.isfinite(errors).sum() < disagreement.FEWEST for _, errors in known):
             return None

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from didact.attribution.base import checked
-from didact.errors import MismatchError, ModelError, ParameterError
+from didact.errors import MismatchError, ParameterError
 from didact.meter import metered
 from didact.models.device import choose_device
 from didact.models.outputs import predicted_targets
@@ -20,7 +20,7 @@ from didact.models.planner import Ints, run
 from didact.protocols import ExampleLike, Model, QuicklyIdentified, TargetLike
 from didact.provenance import content_hash, is_sampled, versions
 from didact.trained import checkpoints, held_out, onnx, serialization
-from didact.trained.disagreement import DisagreementEstimate
+from didact.trained.disagreement import DisagreementEstimate, expected_disagreement
 from didact.trained.metadata import ExplainerMetadata, SavedDescription
 from didact.trained.notes import check_single_label, target_note, unread_note
 from didact.trained.shapes.base import Item, Shape, check_shape
@@ -33,6 +33,7 @@ from didact.types import (
     Floats,
     JsonValue,
     Prediction,
+    Target,
     Units,
 )
 
@@ -123,8 +124,8 @@ class LearnedExplainer:
         return self.signal.signed
 
     def cost(self, units: Units) -> Cost:
-        """One forward for the prediction, and another for each thing that the shape reads of the model."""
-        return Cost(forwards=1 + len(self.shape.card.needs))
+        """One forward for the prediction, and others where shape or signal take passes of their own."""
+        return Cost(forwards=1 + self.shape.passes + self.signal.evaluations)
 
     def explain(
         self,
@@ -180,13 +181,12 @@ class LearnedExplainer:
     ) -> list[Explanation]:
         with metered() as meter:
             units = model.units(examples, self.about.level)
-            predictions, targets = predicted_targets(model, examples, wanted, self.about.scale, known)
-            check_single_label(self.card.name, targets)
-            items = self.shape.read(model, units, [target.index for target in targets], predictions)
-            scores = self._scores(items)
-            details = self._details(items, scores, predictions, units)
+            predictions, targets, items, scores = self._scored(model, units, wanted, known)
+            values = [one.value(target) for one, target in zip(predictions, targets, strict=True)]
+            scores = self.signal.finished(model, units, targets, values, scores)
+            details = expected_disagreement(self.disagreement, items, scores, predictions, units)
             unread = [unread_note(self.shape, own, item) for own, item in zip(units, items, strict=True)]
-        forwards = (1 if known is None else 0) + len(self.shape.card.needs)
+        forwards = round(meter.forwards / len(examples))
         cost = Cost(forwards, 0, round(meter.evaluated / len(examples)), meter.seconds / len(examples))
         parameters, now, cautions = self.parameters, versions(), (self.caution,) if self.caution else ()
         return [
@@ -207,18 +207,25 @@ class LearnedExplainer:
             for u, s, t, p, d, w in zip(units, scores, targets, predictions, details, unread, strict=True)
         ]
 
-    def _details(
+    def _scored(
         self,
-        items: Sequence[Item],
-        scores: Sequence[Floats],
-        predictions: Sequence[Prediction],
+        model: Model,
         units: Sequence[Units],
-    ) -> list[dict[str, float]]:
-        known = self.disagreement
-        if known is None or not items:
-            return [{}] * len(items)
-        rows = np.stack([known.measured.row(*text) for text in zip(items, scores, predictions, units, strict=True)])
-        return [{"disagreement": float(value)} for value in known(rows)]
+        wanted: Sequence[TargetLike],
+        known: Sequence[Prediction] | None,
+    ) -> tuple[list[Prediction], list[Target], Sequence[Item], list[Floats]]:
+        """Predictions, targets, what was read of the texts, and scores; of a single pass where the shape allows it."""
+        together = self.shape.with_prediction(model, units)
+        seen = known if known is not None or together is None else together.predictions
+        examples = [own.example for own in units]
+        predictions, targets = predicted_targets(model, examples, wanted, self.about.scale, seen)
+        check_single_label(self.card.name, targets)
+        if together is not None:
+            each = zip(together.numbers, targets, strict=True)
+            scores = [self.signal.scores(torch.from_numpy(own[target.index])).numpy() for own, target in each]
+            return predictions, targets, [{}] * len(units), scores
+        items = self.shape.read(model, units, [target.index for target in targets], predictions)
+        return predictions, targets, items, self._scores(items)
 
     def _scores(self, items: Sequence[Item]) -> list[Floats]:
         """One pass over all texts, in batches of similar length: scores of the units of each."""
@@ -380,18 +387,9 @@ class LearnedExplainer:
             message: of the commit.
             token: of the Hub; that of the login when not given.
         """
-        from huggingface_hub import HfApi
-        from huggingface_hub.errors import HfHubHTTPError
-
-        api = HfApi(token=token)
         with tempfile.TemporaryDirectory() as name:
             self.save_pretrained(name, place=repo_id)
-            try:
-                address = api.create_repo(repo_id, private=private, exist_ok=True)
-                api.upload_folder(repo_id=repo_id, folder_path=name, commit_message=message)
-            except (HfHubHTTPError, OSError, ValueError) as problem:
-                raise ModelError(f"cannot push to {repo_id!r}: {problem!s:.200}. Check id, login and network") from None
-        return str(address)
+            return serialization.pushed(Path(name), repo_id, private=private, message=message, token=token)
 
 
 def _fingerprint(model: Model, *, exact: bool) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from didact.errors import TargetError
 from didact.trained.shapes.base import Item, Shape
-from didact.trained.signals.base import REFERENCE, Signal
+from didact.trained.signals.base import Signal
 from didact.types import Prediction, Target, Units
 
 NAMED = 3
@@ -38,7 +38,7 @@ def check_single_label(explainer: str, targets: Sequence[Target]) -> None:
 
 def target_note(signal: Signal, target: Target, prediction: Prediction) -> tuple[str, ...]:
     """Says that an explainer which learned from the model itself explains predictions; empty where it is given one."""
-    if REFERENCE in signal.card.needs or target.index == prediction.index:
+    if signal.follows_target or target.index == prediction.index:
         return ()
     return (
         f"this explainer learned what predictions rest on: its scores are for {prediction.label!r}, which is "

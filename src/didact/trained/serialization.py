@@ -180,3 +180,17 @@ def _merged(folder: Path, config: SavedConfig) -> SavedConfig:
     config["files"] = kept | config["files"]
     config["runtimes"] = old.get("runtimes", {}) | config["runtimes"]
     return config
+
+
+def pushed(folder: Path, repo_id: str, *, private: bool, message: str, token: str | None) -> str:
+    """Upload a folder to a repository of the Hugging Face Hub, created when it does not exist; returns its address."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
+
+    api = HfApi(token=token)
+    try:
+        address = api.create_repo(repo_id, private=private, exist_ok=True)
+        api.upload_folder(repo_id=repo_id, folder_path=str(folder), commit_message=message)
+    except (HfHubHTTPError, OSError, ValueError) as problem:
+        raise ModelError(f"cannot push to {repo_id!r}: {problem!s:.200}. Check id, login and network") from None
+    return str(address)

@@ -1,4 +1,4 @@
-"""Probe: distil a slow explainer into a small network on the explained model's own hidden states."""
+"""Probe: a light head on the explained model's own hidden states, so that the explanation comes with the prediction."""
 
 from __future__ import annotations
 
@@ -7,54 +7,79 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from didact.protocols import HIDDEN
+from didact.errors import ParameterError
+from didact.protocols import HIDDEN, Model
 from didact.trained.presets.base import ExplainerPreset, PresetCard, TrainingInput, default_reference, register
 
 if TYPE_CHECKING:
     from didact.trained.explainer import LearnedExplainer
 
+READ = 4
+"""Layers that are read when none are named."""
+
+OWN = ("pairs", "rounds", "classes", "complete", "absence")
+"""Settings of the signal ``ablate``."""
+
 
 @register(
     PresetCard(
         name="probe",
-        family="distillation",
-        summary="A small network on the model's hidden states learns a slow explainer's scores, of texts or of images.",
-        reference="Situ et al. 2021 (distilled explanations); Alain and Bengio 2017 (probes)",
+        family="ablation",
+        summary="A light head on the model's hidden states gives Shapley values of all classes with the prediction.",
+        reference="Jethani et al. 2022 (FastSHAP); Covert et al. 2024 (noisy labels); Alain and Bengio 2017 (probes)",
         shape="probe",
-        signals=("regression", "ranking", "labelling"),
+        signals=("ablate", "regression", "ranking", "labelling", "combined"),
         learns=("kernel_shap", {"evaluations": 256}),
         needs=frozenset({HIDDEN}),
         examples=(
+            "didact train probe --data reviews.jsonl --out runs/probe",
+            "didact train probe --data sst2 --limit 5000 --pairs 4 --rounds 5 --out runs/probe",
             "didact train probe --model ./my-vit --data pictures/ --reference kernel_shap --out runs/probe",
-            "didact train probe --data reviews.jsonl --signal ranking --out runs/probe",
         ),
     )
 )
 @dataclass(frozen=True, kw_only=True)
 class ProbePreset(ExplainerPreset):
-    """Distil a slow explainer of a model into a network that reads the model's hidden states.
+    """Train a light head on the hidden states of a model, which are computed for the prediction anyway.
 
-    What is read needs no vocabulary: words, tokens and patches of images are learned in the same way. An explanation
-    costs one more pass of the explained model.
+    It learns Shapley values from few random coalitions of the units of each text, without another explainer, and is
+    compared with KernelSHAP on some held-out texts; or it learns the scores of a reference, where one is given. What is
+    read needs no vocabulary: words, tokens and patches of images are learned in the same way.
 
     Args:
-        signal: the loss, what the network learns of the reference's scores: "regression", "ranking" or "labelling".
-        signal_settings: further settings of the loss.
-        layers: the model's layers whose states are read; -1 is the last.
+        signal: what it learns from: "ablate", coalitions that the model is evaluated on; or of a reference's scores
+            "regression", "ranking", "labelling" or "combined". When not given, "ablate", or "regression" where a
+            reference or labels are given. A reference beside "ablate" is what the result is compared with.
+        signal_settings: further settings of the signal.
+        pairs: of complementary coalitions per text and round, for "ablate" (8).
+        rounds: epochs in which coalitions are drawn, for "ablate" (4).
+        classes: how many classes of a text are learned, for "ablate" (2): the predicted one and others in turn.
+        complete: whether scores add up to f(text) - f(text without its units), for "ablate"; takes an evaluation more.
+        absence: how an absent unit is shown, for "ablate"; the model's default when not given.
+        layers: the model's layers whose states are read, -1 the last; four of them, evenly spread, when not given.
+        rank: states are first brought to so many numbers.
         width: of the hidden layer.
+        blocks: of attention between the units; a multiple of 4 is then needed as width.
         dropout: share of numbers set to 0 in training.
         epochs: most epochs.
         learning_rate: the largest one of the schedule.
-        seed: decides the split, the first weights and the training.
+        seed: decides the split, the first weights, the coalitions and the training.
         fit: further settings of the training, such as batch_rows=64 or precision=bf16.
         chunk: examples of a stored part.
     """
 
-    signal: str = "regression"
+    signal: str | None = None
     signal_settings: Mapping[str, object] = field(default_factory=dict)
-    layers: tuple[int, ...] = (0, -1)
-    width: int = 128
-    dropout: float = 0.0
+    pairs: int | None = None
+    rounds: int | None = None
+    classes: int | None = None
+    complete: bool | None = None
+    absence: str | None = None
+    layers: tuple[int, ...] | None = None
+    rank: int = 64
+    width: int = 256
+    blocks: int = 0
+    dropout: float = 0.1
     epochs: int = 20
     learning_rate: float = 1e-3
     seed: int = 0
@@ -62,23 +87,51 @@ class ProbePreset(ExplainerPreset):
     chunk: int = 32
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "layers", tuple(self.layers))
+        if self.layers is not None:
+            object.__setattr__(self, "layers", tuple(self.layers))
 
     def train(self, given: TrainingInput) -> LearnedExplainer:
-        """Collect labels, train, and measure how well the reference is followed."""
+        """Train, and measure how well the reference is followed on texts that had no part in it."""
         from didact.trained.distillation import Distillation, distil
         from didact.trained.fit_types import FitConfig
 
-        own = {"epochs": self.epochs, "learning_rate": self.learning_rate, "seed": self.seed}
+        signal = self.signal or ("ablate" if given.reference is None and not given.explained else "regression")
+        own = {"epochs": self.epochs, "learning_rate": self.learning_rate, "seed": self.seed, "patience": None}
+        sizes = {name: getattr(self, name) for name in ("rank", "width", "blocks", "dropout")}
         recipe = Distillation(
             method=self.card.name,
             shape=self.card.shape,
-            shape_settings={name: getattr(self, name) for name in ("layers", "width", "dropout")},
-            signal=self.signal,
-            signal_settings=self.signal_settings,
+            shape_settings={"layers": self.layers or spread_layers(given.model), "per_class": True, "norm": "position"}
+            | sizes,
+            signal=signal,
+            signal_settings=self._signal_settings(signal, given.model),
             training=FitConfig.configured(**own | dict(self.fit)),
             default=partial(default_reference, self.card),
             chunk=self.chunk,
             seed=self.seed,
         )
         return distil(given, recipe)
+
+    def _signal_settings(self, signal: str, model: Model) -> dict[str, object]:
+        """Settings of the signal; those of ``ablate`` are refused where another one is trained."""
+        given = {name: getattr(self, name) for name in OWN if getattr(self, name) is not None}
+        if signal == "ablate":
+            several = {"classes": min(2, len(model.labels)), "seed": self.seed}
+            return {**several, **given, **self.signal_settings}
+        if given:
+            raise ParameterError(
+                f"{', '.join(given)} of probe are settings of the signal 'ablate', and the signal is {signal!r}; leave "
+                "them out, or give signal='ablate'"
+            )
+        return dict(self.signal_settings)
+
+
+def spread_layers(model: Model) -> tuple[int, ...]:
+    """Numbers of ``READ`` layers of a network, evenly spread, the last one among them; the last alone if unknown."""
+    from didact.models.hidden import hidden_layers
+    from didact.models.network import NetworkModel
+
+    stack = hidden_layers(model.network) if isinstance(model, NetworkModel) else None
+    depth = 1 if stack is None else len(stack)
+    inner = sorted({round(depth * part / READ) - 1 for part in range(1, READ)} - {depth - 1, -1})
+    return (*inner, -1)

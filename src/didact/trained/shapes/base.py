@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from didact.errors import CapabilityError, ParameterError
 from didact.models.planner import Budget
 from didact.protocols import Model
 from didact.registry import Registry
-from didact.types import Example, Explanation, Prediction, Units
+from didact.types import Example, Explanation, Floats, Prediction, Units
 
 Item = Mapping[str, NDArray[np.generic]]
 """One example as a shape reads it: plain arrays, computed once and kept."""
@@ -47,6 +47,18 @@ class ShapeCard:
     reference: str
     needs: frozenset[str] = frozenset()
     outputs: str = "any"
+
+
+class Together(NamedTuple):
+    """Predictions and what a shape computed in the same passes.
+
+    Attributes:
+        predictions: the model's, per example.
+        numbers: for every label, (labels, units, outputs) per example.
+    """
+
+    predictions: Sequence[Prediction]
+    numbers: Sequence[Floats]
 
 
 class Shape(nn.Module, ABC):
@@ -112,6 +124,19 @@ class Shape(nn.Module, ABC):
             targets: per example the number of the output that is explained.
             predictions: the model's, per example.
         """
+
+    @property
+    def passes(self) -> int:
+        """Passes of the explained model that an explanation takes besides that of the prediction."""
+        return len(self.card.needs)
+
+    def with_prediction(self, model: Model, units: Sequence[Units]) -> Together | None:
+        """The model's predictions and the numbers of all labels from the same passes; None where reading is apart."""
+        return None
+
+    def for_target(self, item: Item, target: int) -> Item:
+        """The item for another output of the explained model, where the same reading serves all of them."""
+        raise ParameterError(f"the {self.card.name} reads a text for one output; learn the predicted class alone")
 
     def read_explained(self, model: Model | None, explanations: Sequence[Explanation]) -> list[Item]:
         """The texts of explanations, for the outputs that those explain."""

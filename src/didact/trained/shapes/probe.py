@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Self, cast
 
@@ -14,46 +14,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from didact.errors import FormatError, InputError, ParameterError
-from didact.protocols import HIDDEN, Hidden, Model
+from didact.protocols import HIDDEN, Hidden, Model, PredictsWithStates
 from didact.trained.shapes._padding import padded
-from didact.trained.shapes.base import Item, Shape, ShapeBatch, ShapeCard, register
-from didact.types import Prediction, Units
+from didact.trained.shapes._probe_config import ProbeConfig as ProbeConfig
+from didact.trained.shapes._probe_layers import UnitBlock, normalised_positions, unit_weights
+from didact.trained.shapes.base import Item, Shape, ShapeBatch, ShapeCard, Together, register
+from didact.types import Floats, Prediction, Units
 
 TOGETHER = 256
 """Examples whose states are held at once."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProbeConfig:
-    """Sizes of a probe.
-
-    Attributes:
-        size: numbers per unit that are read.
-        labels: how many outputs of the explained model it distinguishes.
-        outputs: numbers per unit that it gives.
-        width: of the hidden layer.
-        layers: the explained model's layers whose states are read, -1 the last.
-        dropout: share of numbers set to 0 in training.
-        seed: decides the first weights.
-    """
-
-    size: int
-    labels: int
-    outputs: int = 1
-    width: int = 128
-    layers: tuple[int, ...] = (0, -1)
-    dropout: float = 0.0
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "layers", tuple(self.layers))
-        if not self.layers:
-            raise ParameterError("a probe reads at least one layer, got layers=()")
-        if self.width < 1 or not 0 <= self.dropout < 1:
-            raise ParameterError(
-                f"a probe needs a width of at least 1 and a dropout from 0 to below 1, got width={self.width!r}, "
-                f"dropout={self.dropout!r}"
-            )
 
 
 @register(
@@ -69,7 +38,9 @@ class Probe(Shape):
     """Scores a unit by the explained model's states at its positions, beside their mean over all units.
 
     It reads no text itself, so that it serves tokens, words and patches alike. The states have been mixed by attention:
-    each knows its surroundings, and one hidden layer on top of them is enough.
+    each knows its surroundings, and one hidden layer on top of them is enough; ``blocks`` of attention compare the
+    units once more. With ``per_class`` and ``norm="position"`` the numbers of all labels come from the pass that
+    predicts.
 
     Args:
         config: sizes.
@@ -78,12 +49,15 @@ class Probe(Shape):
     def __init__(self, config: ProbeConfig) -> None:
         super().__init__()
         self.config = config
+        read, width = config.rank or config.size, config.width
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
-            self.own = nn.Linear(config.size, config.width)
-            self.around = nn.Linear(config.size, config.width, bias=False)
-            self.label = nn.Embedding(config.labels, config.width)
-            self.output = nn.Linear(config.width, config.outputs)
+            self.own = nn.Linear(read, width)
+            self.around = nn.Linear(read, width, bias=False)
+            self.label = None if config.per_class else nn.Embedding(config.labels, width)
+            self.output = nn.Linear(width, config.outputs * (config.labels if config.per_class else 1))
+            self.project = None if config.rank is None else nn.Linear(config.size, read, bias=False)
+            self.blocks = nn.ModuleList(UnitBlock(width, config.heads, config.dropout) for _ in range(config.blocks))
         self.dropout = nn.Dropout(config.dropout)
 
     @classmethod
@@ -117,6 +91,11 @@ class Probe(Shape):
     def save_reading(self, folder: Path) -> None:
         """Nothing: the explained model reads."""
 
+    @property
+    def passes(self) -> int:
+        """None besides the prediction's where its numbers come with it."""
+        return 0 if self.config.rides else 1
+
     def read(
         self,
         model: Model | None,
@@ -132,10 +111,14 @@ class Probe(Shape):
             some = units[start : start + TOGETHER]
             states = cast("Hidden", model).states([own.example for own in some], self.config.layers)
             items += [
-                {"states": _by_unit(own, state), "target": np.array(target)}
+                {"states": self._by_unit(own, state), "target": np.array(target)}
                 for own, state, target in zip(some, states, targets[start:], strict=False)
             ]
         return items
+
+    def for_target(self, item: Item, target: int) -> Item:
+        """The same states for another output of the model."""
+        return {**item, "target": np.array(target)}
 
     def collate(self, items: Sequence[Item]) -> dict[str, Tensor]:
         """Pad states at their end."""
@@ -148,22 +131,66 @@ class Probe(Shape):
 
     def forward(self, batch: ShapeBatch) -> Tensor:
         """Numbers for the units and each row's target: (rows, units, outputs)."""
-        present = batch["present"][..., None]
-        states = functional.layer_norm(batch["states"], (self.config.size,))
-        mean = (states * present).sum(1, keepdim=True) / present.sum(1, keepdim=True).clamp_min(1)
-        label = self.label(batch["target"])[:, None]
-        inner = functional.gelu(self.own(states) + self.around(mean) + label)
+        states, target = batch["states"], batch["target"]
+        if self.config.norm == "unit":
+            states = functional.layer_norm(states, (self.config.size,))
+        states = states if self.project is None else self.project(states)
+        numbers = self._numbers(states, batch["present"], None if self.label is None else self.label(target)[:, None])
+        if self.label is not None:
+            return numbers
+        each = self._by_label(numbers)
+        return each[torch.arange(len(each), device=each.device), :, target]
+
+    def with_prediction(self, model: Model, units: Sequence[Units]) -> Together | None:
+        """Predictions, and the numbers of all labels from the very passes that predict."""
+        if not (self.config.rides and isinstance(model, PredictsWithStates)):
+            return None
+        numbers: list[Floats] = [np.empty(0)] * len(units)
+
+        def visit(rows: NDArray[np.int64], states: Tensor) -> None:
+            some = [units[row] for row in rows]
+            made = self.of_states(states, some).cpu().double().numpy()
+            for row, own, each in zip(rows, some, made, strict=True):
+                numbers[row] = each[: len(own)].swapaxes(0, 1)
+
+        predictions = model.predict_with_states([own.example for own in units], self.config.layers, visit)
+        return Together(predictions, numbers)
+
+    def of_states(self, states: Tensor, units: Sequence[Units]) -> Tensor:
+        """Numbers of all labels: states (layers, rows, positions, dim) -> (rows, units, labels, outputs)."""
+        device = self.output.weight.device
+        read = normalised_positions(states.to(device))
+        read = read if self.project is None else self.project(read)
+        weights = unit_weights(units, read.shape[1]).to(device)
+        present = weights.any(-1)
+        return self._by_label(self._numbers(weights @ read, present, None))
+
+    def _numbers(self, states: Tensor, present: Tensor, label: Tensor | None) -> Tensor:
+        """From what is read of the units to the outputs: (rows, units, size or rank) -> (rows, units, numbers)."""
+        there = present[..., None]
+        mean = (states * there).sum(1, keepdim=True) / there.sum(1, keepdim=True).clamp_min(1)
+        inner = self.own(states) + self.around(mean)
+        inner = functional.gelu(inner if label is None else inner + label)
+        for block in self.blocks:
+            inner = block(inner, present)
         numbers: Tensor = self.output(self.dropout(inner))
         return numbers
+
+    def _by_label(self, numbers: Tensor) -> Tensor:
+        """(rows, units, labels x outputs) -> (rows, units, labels, outputs)."""
+        return numbers.reshape(*numbers.shape[:2], self.config.labels, self.config.outputs)
 
     def length(self, item: Item) -> int:
         """Units of the example."""
         return max(1, len(item["states"]))
 
-
-def _by_unit(units: Units, states: Tensor) -> NDArray[np.float32]:
-    """States (layers, positions, dim) -> (units, layers x dim)."""
-    flat = states.float().transpose(0, 1).flatten(1)
-    rows = [flat[list(positions)].mean(0) for positions in units.positions]
-    made = torch.stack(rows) if rows else flat[:0]
-    return np.asarray(made.cpu().numpy())
+    def _by_unit(self, units: Units, states: Tensor) -> NDArray[np.floating]:
+        """States (layers, positions, dim) -> (units, layers x dim); normalised ones need half precision alone."""
+        per_position = self.config.norm == "position"
+        flat = normalised_positions(states) if per_position else states.float().transpose(0, 1).flatten(1)
+        if not per_position:
+            rows = [flat[list(positions)].mean(0) for positions in units.positions]
+            made = torch.stack(rows) if rows else flat[:0]
+            return np.asarray(made.cpu().numpy())
+        weights = unit_weights([units], len(flat))[0].to(flat.device)
+        return np.asarray((weights @ flat).half().cpu().numpy())

@@ -16,7 +16,7 @@ from didact.settings import Configured
 from didact.trained.labels import ReferenceLabels
 from didact.trained.samples import TrainingBatch, TrainingSamples
 from didact.trained.shapes.base import Shape
-from didact.types import Example, Level
+from didact.types import Example, Floats, Level, Scale, Target, Units
 
 REFERENCE = "reference"
 """What a signal needs that learns another explainer's scores."""
@@ -53,6 +53,7 @@ class SignalTask:
         validation: texts that epochs are compared by.
         labels: explanations to learn from, for signals that need a reference.
         level: of the units of signals that need none; the model's first where not given.
+        scale: of the number that such signals explain; the model's first where not given.
     """
 
     model: Model
@@ -60,6 +61,7 @@ class SignalTask:
     validation: Sequence[Example] = ()
     labels: ReferenceLabels | None = None
     level: Level | None = None
+    scale: Scale | None = None
 
 
 class Signal(Configured, ABC):
@@ -106,6 +108,35 @@ class Signal(Configured, ABC):
 
         ``fit`` averages over the documents of a batch. A loss of the whole batch repeats its value in every row.
         """
+
+    @property
+    def follows_target(self) -> bool:
+        """Whether scores are for the given target; otherwise they are for what is predicted, whatever is given."""
+        return REFERENCE in self.card.needs
+
+    @property
+    def evaluations(self) -> int:
+        """Evaluations of the model that ``finished`` takes for an explanation."""
+        return 0
+
+    def finished(
+        self,
+        model: Model,
+        units: Sequence[Units],
+        targets: Sequence[Target],
+        values: Sequence[float],
+        scores: list[Floats],
+    ) -> list[Floats]:
+        """Scores as an explanation shows them; as they are where they need nothing more of the model.
+
+        Args:
+            model: the explained model.
+            units: of the examples.
+            targets: what is explained.
+            values: the targets' numbers, as predicted.
+            scores: of each example's units.
+        """
+        return scores
 
     @abstractmethod
     def scores(self, outputs: Tensor) -> Tensor:

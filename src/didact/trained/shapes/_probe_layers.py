@@ -1,0 +1,57 @@
+"""The layers of a probe, and states of positions brought to units."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from didact.ops.masking import unit_of_position
+from didact.trained.shapes._attention import attention
+from didact.types import Units
+
+
+class UnitBlock(nn.Module):
+    """Attention between the units of a text and a feed-forward part, each normalised before and added.
+
+    Args:
+        width: of a unit's state.
+        heads: of attention.
+        dropout: share of numbers set to 0 in training.
+    """
+
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.looking, self.thinking = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.project, self.mix = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.widen, self.narrow = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, hidden: Tensor, present: Tensor) -> Tensor:
+        """States (rows, units, width) after the block; units that are not ``present`` are not looked at."""
+        q, k, v = self.project(self.looking(hidden)).chunk(3, dim=-1)
+        hidden = hidden + self.dropout(self.mix(attention(q, k, v, present[:, None, None], self.heads, 0.0)))
+        inner = functional.gelu(self.widen(self.thinking(hidden)))
+        after: Tensor = hidden + self.dropout(self.narrow(inner))
+        return after
+
+
+def normalised_positions(states: Tensor) -> Tensor:
+    """Each layer's state at each position brought to mean 0 and deviation 1: (layers, ..., dim) -> (..., layers x dim).
+
+    What follows is linear up to the mean over a unit's positions, so that the two may change places.
+    """
+    states = functional.layer_norm(states.float(), (states.shape[-1],))
+    return states.movedim(0, -2).flatten(-2)
+
+
+def unit_weights(units: Sequence[Units], width: int) -> Tensor:
+    """The share of each position in each unit's mean: (rows, most units, positions), 0 where a row has no unit."""
+    owners = torch.from_numpy(np.stack([unit_of_position(own, width) for own in units]))
+    most = max((len(own) for own in units), default=0)
+    covers = (owners[:, None] == torch.arange(most)[None, :, None]).float()
+    return covers / covers.sum(-1, keepdim=True).clamp_min(1)
