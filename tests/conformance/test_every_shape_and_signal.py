@@ -45,7 +45,7 @@ QUICK_SIGNALS: Mapping[str, Mapping[str, object]] = {
         "resets": 40,
         "inner_rate": 0.02,
         "student": {"model": _FOLDER.name, "max_length": 16},
-    }
+    },
 }
 """Settings that make a signal quick."""
 
