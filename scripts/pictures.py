@@ -164,7 +164,7 @@ def playground() -> Iterator[View]:
         compared = urlencode({"text": TEXT, "method": METHODS}, doseq=True)
         yield View("playground", f"{address}/?{compared}", height=1150, presses=("ArrowRight",) * 13)
         edit = {"text": TEXT.replace(" wonderful", ""), "before": TEXT, "method": "occlusion", "flip": 1}
-        yield View("playground-edit", f"{address}/?{urlencode(edit)}", height=1250)
+        yield View("playground-edit", f"{address}/?{urlencode(edit)}", height=1560)
         classes = urlencode({"text": TEXT, "method": "occlusion", "target": "all"})
         yield View("playground-phone-dark", f"{address}/?{classes}", width=PHONE, dark=True, height=1150)
         process.terminate()

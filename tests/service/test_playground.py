@@ -13,7 +13,7 @@ import httpx2
 import numpy as np
 import pytest
 
-from didact.render import jsonio
+from didact.render import facts, jsonio
 from didact.render.html import read_page
 from didact.render.png import png
 from didact.service.config import ServedModel, ServiceLimits
@@ -84,6 +84,23 @@ def test_an_edit_is_explained_beside_the_text_before(asked: Asked) -> None:
     assert re.search(r'<td dir="auto">truly</td><td class="number">[^<–]+</td><td class="number">–</td>', response.text)
     (now,) = jsonio.load(document(response.text))
     assert now.example.texts == ("a wonderful film",)
+
+
+def test_an_edit_is_explained_for_every_class_beside_the_same_class_before(asked: Asked) -> None:
+    fields = {"text": "a wonderful film", "before": TEXT, "method": ["occlusion", "attention"], "target": "all"}
+    response = seen(asked, "/", **fields)
+    made = jsonio.load(document(response.text))
+    assert len(made) == 4
+    for each in made:
+        assert f"Largest changes of scores of {each.method} for {each.target.label}:" in response.text
+    (before,) = [
+        each
+        for each in jsonio.load(document(seen(asked, "/", **fields | {"text": TEXT}).text))
+        if (each.method, each.target.label) == ("occlusion", made[0].target.label)
+    ]
+    table = response.text.partition(f"Largest changes of scores of occlusion for {made[0].target.label}:")[2]
+    written = facts.estimates(before)[before.units.texts.index("truly")].replace("-", "−")
+    assert f'truly</td><td class="number">{written}</td>' in table.partition("Largest changes")[0]
 
 
 def test_what_flips_the_prediction_can_be_explained_next(asked: Asked) -> None:

@@ -35,7 +35,7 @@ class Seen:
 
     Attributes:
         explanations: of the input, by each method and, where every class is explained, of each class.
-        earlier: of the text before it was edited, by the same methods.
+        earlier: of the text before it was edited, in the same order; empty where there was no edit.
         skipped: methods that cannot explain the input, with the reasons.
         flip: the smallest change that was found, where one was searched for.
     """
@@ -151,7 +151,9 @@ def _seen(made: Mapping[str, object], *, edited: bool) -> Seen:
     if not explanations:
         raise next(iter(problems.values()))
     skipped = {method: str(problem.detail) for method, problem in problems.items()}
-    return Seen(sorted(explanations, key=_improbable), earlier, skipped, flip)
+    order = sorted(range(len(explanations)), key=lambda number: _improbable(explanations[number]))
+    explanations, earlier = ([side[number] for number in order] if side else [] for side in (explanations, earlier))
+    return Seen(explanations, earlier, skipped, flip)
 
 
 def _improbable(explanation: Explanation) -> float:

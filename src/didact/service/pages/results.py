@@ -49,7 +49,7 @@ def _edit(seen: Seen, query: Query) -> str:
     if not seen.earlier:
         return ""
     before, after = seen.earlier[0], seen.explanations[0]
-    tables = "".join(_scores(old, new) for old, new in zip(seen.earlier, seen.explanations, strict=False))
+    tables = "".join(_scores(old, new) for old, new in zip(seen.earlier, seen.explanations, strict=True))
     undo = html_text(query.address(text=query.before, before=""))
     return (
         '<section class="edit" aria-labelledby="edit"><h2 id="edit">What the edit changed</h2>'
