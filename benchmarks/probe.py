@@ -30,8 +30,10 @@ from didact.experiments.masking.judges import panel
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
 from didact.protocols import Explainer, Model
+from didact.scale.collect import collect
 from didact.stats.bootstrap import interval
 from didact.stats.correlation import spearman
+from didact.store.parts import Parts
 from didact.trained.budgeted import BudgetedExplainer
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.fallback import FallbackExplainer
@@ -48,6 +50,7 @@ SLOW: dict[str, tuple[str, dict[str, object]]] = {
     "gradient_x_input": ("gradient_x_input", {}),
     "random": ("random", {}),
 }
+TRUTH = KernelShap(evaluations=2000, fit="linear")
 BUDGETS = (16, 32, 64, 128, 256)
 CURVE = ((250, 4, 1), (500, 4, 2), (1000, 4, 2), (2000, 4, 3), (4000, 4, 3), (8000, 4, 4), (16000, 4, 4))
 """Training texts, pairs and rounds of the points of a curve."""
@@ -59,7 +62,7 @@ def main() -> None:
     """Run one part and write its record."""
     args = _options().parse_args()
     prepare(args.threads)
-    model = load_model(str(args.model), device=args.device)
+    model = load_model(str(args.model), device=args.device, max_length=args.max_length)
     run = Run(args, model)
     PARTS[args.part](run)
 
@@ -100,12 +103,23 @@ class Run:
         found = load_data(data or self.args.data, split=split, limit=count or None, seed=self.args.seed)
         return [example for example in found.examples if len(self.model.units([example])[0]) > 1]
 
+    def training_texts(self, count: int) -> list[Example]:
+        """Texts to learn from, those that are kept apart first; none of them is a test text."""
+        kinds = self.args.learn or [self.args.data]
+        found = [text for data in kinds for text in self.texts("train", count + 2 * self.args.apart, data)]
+        tested = {text.fingerprint for text in self.texts("test", self.args.test)}
+        return [text for text in found if text.fingerprint not in tested][: count + 2 * self.args.apart]
+
+    def explained(self, explainer: Explainer, texts: Sequence[Example]) -> list[Explanation]:
+        """Explanations of a static method, which are kept in the folder of work."""
+        return collect(self.model, texts, explainer, Parts(self.args.work / "parts"), chunk=256)
+
     def probe(self, texts: int, pairs: int, rounds: int) -> LearnedExplainer:
         """The probe trained on so many texts; read from the folder of work where it was trained before."""
         folder = self.args.work / f"{self.args.name or self.args.data}-{texts}-{pairs}-{rounds}-{self.args.seed}"
         if (folder / "done" / "config.json").is_file():
             return LearnedExplainer.from_pretrained(folder / "done", model=self.model, device=self.args.device)
-        found = self.texts("train", texts + 2 * self.args.apart)
+        found = self.training_texts(texts)
         apart, rest = found[: 2 * self.args.apart], found[2 * self.args.apart :]
         settings: dict[str, object] = {"pairs": pairs, "rounds": rounds, "seed": self.args.seed}
         fit = {"batch_rows": 64, "batch_tokens": 16384}
@@ -118,7 +132,7 @@ class Run:
 def quality(run: Run) -> None:
     """Five metrics of every explainer on the same test texts, and the rank correlation with KernelSHAP-2000."""
     args, texts = run.args, run.texts("test", run.args.test)
-    truth = KernelShap(evaluations=2000).explain(run.model, texts[: args.truth])
+    truth = run.explained(TRUTH, texts[: args.truth])
     makers: dict[str, Callable[[], Explainer]] = {
         name: lambda method=method, own=own: ATTRIBUTIONS.get(method).configured(**own)  # type: ignore[misc]
         for name, (method, own) in SLOW.items()
@@ -128,17 +142,19 @@ def quality(run: Run) -> None:
     for name, make in makers.items():
         if not run.done(name):
             began = time.perf_counter()
-            explanations = make().explain(run.model, texts)
+            explainer = make()
+            learned = isinstance(explainer, LearnedExplainer)
+            explanations = explainer.explain(run.model, texts) if learned else run.explained(explainer, texts)
             run.add(_graded(run, name, explanations, truth) | {"seconds": time.perf_counter() - began})
 
 
 def curve(run: Run) -> None:
     """Quality of probes by the evaluations of the model that their training took."""
     texts = run.texts("test", run.args.test)
-    truth = KernelShap(evaluations=2000).explain(run.model, texts[: run.args.truth])
+    truth = run.explained(TRUTH, texts[: run.args.truth])
     reference = ATTRIBUTIONS.get("kernel_shap").configured(evaluations=500)
     if not run.done(REFERENCE):
-        run.add(_graded(run, REFERENCE, reference.explain(run.model, texts), truth))
+        run.add(_graded(run, REFERENCE, run.explained(reference, texts), truth))
     for count, pairs, rounds in CURVE:
         name = f"{count} texts, {pairs} pairs, {rounds} rounds"
         if not run.done(name) and count <= run.args.train:
@@ -180,7 +196,7 @@ def budget(run: Run) -> None:
     """Error, rank correlation and coverage by evaluations, with the learned scores and without them."""
     explainer = run.probe(run.args.train, run.args.pairs, run.args.rounds)
     texts = run.texts("test", run.args.truth)
-    truth = KernelShap(evaluations=2000).explain(run.model, texts)
+    truth = run.explained(TRUTH, texts)
     if not run.done("probe alone"):
         run.add(_compared("probe alone", explainer.explain(run.model, texts), truth))
     for count in BUDGETS:
@@ -199,7 +215,7 @@ def elsewhere(run: Run) -> None:
     slow = KernelShap(evaluations=500)
     for data in (run.args.data, run.args.other):
         texts = run.texts("test", run.args.truth, data)
-        wanted = slow.explain(run.model, texts)
+        wanted = run.explained(slow, texts)
         makers: dict[str, Explainer] = {
             "probe": explainer,
             "fallback": FallbackExplainer(explainer, slow),
@@ -218,7 +234,7 @@ def elsewhere(run: Run) -> None:
 def _l2e(run: Run) -> LearnedExplainer:
     """L2E that learned KernelSHAP's scores of as many texts with as many evaluations in all as the probe."""
     args = run.args
-    texts = run.texts("train", args.train + 2 * args.apart)
+    texts = run.training_texts(args.train)
     few = KernelShap(evaluations=2 * args.pairs * args.rounds)
     apart, rest = texts[: 2 * args.apart], texts[2 * args.apart :]
     return train("l2e", run.model, rest, few, validation=apart[: args.apart], held_out=apart[args.apart :], epochs=5)
@@ -284,6 +300,8 @@ def _options() -> argparse.ArgumentParser:
     options.add_argument("--model", type=Path, required=True, help="a directory, or default for the embedded one")
     options.add_argument("--data", default="sst2")
     options.add_argument("--other", default="ag_news", help="texts of another kind, for elsewhere")
+    options.add_argument("--learn", nargs="+", help="data whose training texts are learned (default: the same data)")
+    options.add_argument("--max-length", type=int, help="tokens that the model reads at most")
     options.add_argument("--name", help="of the record (default: the data)")
     options.add_argument("--train", type=int, default=8000, help="training texts (default 8000)")
     options.add_argument("--test", type=int, default=0, help="test texts (default: all)")
