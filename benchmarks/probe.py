@@ -85,7 +85,8 @@ class Run:
         command = f"python -m benchmarks.probe {args.part} {given} --model {args.model.name} --device {args.device}"
         known = json.loads(self.place.read_text(encoding="utf-8")) if self.place.is_file() else {}
         rows = known["rows"] if known.get("command") == command else []
-        about = {"data": args.data, "model": args.model.name, "fingerprint": model.fingerprint()}
+        lower = [judge.name for judge in panel() if judge.lower_is_better]
+        about = {"data": args.data, "model": args.model.name, "fingerprint": model.fingerprint(), "lower": lower}
         self.record: dict[str, Any] = {"command": command, **machine(args.threads, args.device), **about, "rows": rows}
 
     def add(self, row: Row) -> None:
@@ -152,9 +153,11 @@ def curve(run: Run) -> None:
     """Quality of probes by the evaluations of the model that their training took."""
     texts = run.texts("test", run.args.test)
     truth = run.explained(TRUTH, texts[: run.args.truth])
-    reference = ATTRIBUTIONS.get("kernel_shap").configured(evaluations=500)
-    if not run.done(REFERENCE):
-        run.add(_graded(run, REFERENCE, run.explained(reference, texts), truth))
+    for name in (REFERENCE, "random"):
+        method, own = SLOW[name]
+        if not run.done(name):
+            made = run.explained(ATTRIBUTIONS.get(method).configured(**own), texts)
+            run.add(_graded(run, name, made, truth) | {"evaluations": 0})
     for count, pairs, rounds in CURVE:
         name = f"{count} texts, {pairs} pairs, {rounds} rounds"
         if not run.done(name) and count <= run.args.train:
@@ -216,6 +219,8 @@ def elsewhere(run: Run) -> None:
     for data in (run.args.data, run.args.other):
         texts = run.texts("test", run.args.truth, data)
         wanted = run.explained(slow, texts)
+        if not run.done(f"{REFERENCE}, {data}"):
+            run.add(_graded(run, f"{REFERENCE}, {data}", wanted, wanted) | {"data": data})
         makers: dict[str, Explainer] = {
             "probe": explainer,
             "fallback": FallbackExplainer(explainer, slow),
@@ -227,7 +232,7 @@ def elsewhere(run: Run) -> None:
                 made = own.explain(run.model, texts)
                 expected = [one.details["disagreement"] for one in made]
                 again = float(np.mean([one.method != "probe" for one in made]))
-                found = _graded(run, name, made, wanted)
+                found = _graded(run, name, made, wanted) | {"data": data}
                 run.add(found | {"expected disagreement": _interval(np.array(expected)), "explained again": again})
 
 
