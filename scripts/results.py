@@ -394,7 +394,7 @@ def _probe(what: str) -> str:
 
 
 def _probe_grades(record: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Explainers by metrics: means with intervals, and the ratio to KernelSHAP's mean, inverted where less is better."""
+    """Explainers by metrics: means with intervals, and the ratio to KernelSHAP's, inverted where less is better."""
     rows, lower = record["rows"], record["lower"]
     metrics = list(rows[0]["metrics"])
     base = {row.get("data"): row["metrics"] for row in rows if row["name"].startswith("kernel_shap 500")}
