@@ -14,8 +14,8 @@ FUZZ_SEED  ?= $(shell date +%Y%m%d)
 BIN        := $(VENV)/bin
 PIP        := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 LOCKED     := $(BIN)/python -m pip install --disable-pip-version-check -q --require-hashes --no-deps
-SOURCES    := $(wildcard src tests benchmarks fuzz scripts)
-TYPED      := $(wildcard src benchmarks fuzz scripts)
+SOURCES    := $(wildcard src tests benchmarks deploy fuzz scripts)
+TYPED      := $(wildcard src benchmarks deploy fuzz scripts)
 WITH_CUDA  := import importlib.metadata as m, sys; sys.exit(not any(r.startswith(("nvidia", "cuda")) for r in m.requires("torch")))
 
 .DEFAULT_GOAL := help

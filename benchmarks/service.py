@@ -1,16 +1,21 @@
-"""A service under load: mixed traffic, requests computed together, and more than it can do. All on this machine.
+"""A service under load, all on this machine.
 
 Usage:
-    python -m benchmarks.service --minutes 5 --out docs/results/service.json
+    python -m benchmarks.service mixed --minutes 5
+    python -m benchmarks.service together --minutes 1.5
+    python -m benchmarks.service overload --minutes 2
+    python -m benchmarks.service kills --kills 3
 
-``didact serve`` runs as a process of its own with the embedded model and an explainer that learns occlusion's scores;
-64 clients are threads here. Three parts share the minutes:
+``didact serve`` runs as a process of its own with the embedded model and an explainer that learned occlusion's scores;
+clients are threads here, each with a connection that stays open. Each part writes docs/results/service/PART.json.
 
-mixed      each client sends predictions (6 of 10), the learned explainer (3 of 10) and KernelSHAP (1 of 10), one
-           request after the other
-together   the learned explainer alone, by a service that computes waiting requests together and by one that does not
-overload   requests at fixed times, at the rate that the service managed and at twice that rate; a refused one is sent
-           again once, after the time that it was given
+mixed      64 clients send predictions (6 of 10), the learned explainer (3 of 10) and KernelSHAP with 50 evaluations (1
+           of 10), one request after the other; memory of the service every five seconds
+together   64 clients of the learned explainer: a service that computes waiting requests together and one that computes
+           one at a time run side by side and are loaded in turns; and one client alone
+overload   KernelSHAP: first the rate that the service manages with 8 clients, then requests at fixed times at 0.8, 1
+           and 2 times that rate; a refused request comes back once, after the time that it was given
+kills      a job of 60 texts while the service is killed (-9) and started again
 """
 
 from __future__ import annotations
@@ -19,249 +24,229 @@ import argparse
 import contextlib
 import json
 import os
-import random
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from didact.client import Client, ServiceError
+from benchmarks.service_load import Mix, closed_loop, open_loop
+from didact.client import Client
 from didact.data.corpus import generate
-from didact.render.markup import markdown_table
 
+OUT = Path(__file__).resolve().parents[1] / "docs" / "results" / "service"
 CLIENTS = 64
-SHAP = {"method": "kernel_shap", "settings": {"evaluations": 50}}
-LEARNED = {"explainer": "fast"}
-Send = Callable[[Client, str], object]
-
-
-@dataclass
-class Load:
-    """What was answered, by kind of request."""
-
-    seconds: dict[str, list[float]] = field(default_factory=dict)
-    statuses: Counter[str] = field(default_factory=Counter)
-    retried: Counter[str] = field(default_factory=Counter)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def add(self, kind: str, status: int, seconds: float) -> None:
-        """Count an answer."""
-        with self.lock:
-            self.statuses[str(status)] += 1
-            self.seconds.setdefault(kind if status == 200 else str(status), []).append(seconds)
-
-    def record(self) -> dict[str, Any]:
-        """Counts, and times in milliseconds."""
-        times = {kind: _percentiles(values) for kind, values in sorted(self.seconds.items())}
-        return {"statuses": dict(sorted(self.statuses.items())), "milliseconds": times, "retried": dict(self.retried)}
+ROUNDS = 3
+LOADS = (0.8, 1.0, 2.0)
+PREDICT: tuple[str, str, dict[str, object]] = ("predict", "/v1/predict", {})
+LEARNED = ("learned", "/v1/explain", {"explainer": "fast"})
+SHAP = ("kernel_shap", "/v1/explain", {"method": "kernel_shap", "settings": {"evaluations": 50}})
+MIX: Mix = (*[PREDICT] * 6, *[LEARNED] * 3, SHAP)
 
 
 def main() -> None:
-    """Measure, and write the record and its page."""
+    """Measure one part, and write its record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=5.0, help="of load in all (default: 5)")
+    parser.add_argument("part", choices=PARTS)
+    parser.add_argument("--minutes", type=float, default=2.0, help="of load (default: 2)")
+    parser.add_argument("--kills", type=int, default=3, help="how often the service is killed (default: 3)")
     parser.add_argument("--texts", type=int, default=120, help="texts that the explainer learns from")
-    parser.add_argument("--out", type=Path, default=Path("docs/results/service.json"))
+    parser.add_argument("--explainer", type=Path, metavar="DIR", help="a saved one in place of training it")
+    parser.add_argument("--out", type=Path, default=OUT, help="folder of the record")
     options = parser.parse_args()
-    seconds = 60 * options.minutes
+    bound = f"--kills {options.kills}" if options.part == "kills" else f"--minutes {options.minutes:g}"
+    record = {
+        "command": f"python -m benchmarks.service {options.part} {bound}",
+        "cores": os.cpu_count(),
+        "threads": os.environ.get("OMP_NUM_THREADS", "as torch chooses"),
+        "load_before": round(os.getloadavg()[0], 2),
+    }
     with tempfile.TemporaryDirectory() as place:
-        folder = Path(place) / "explainer"
-        _train(folder, options.texts)
-        record = {
-            "command": f"python -m benchmarks.service --minutes {options.minutes:g}",
-            "cores": os.cpu_count(),
-            "load_before": os.getloadavg()[0],
-            "minutes": options.minutes,
-            "clients": CLIENTS,
-            "mixed": _mixed(folder, 0.4 * seconds),
-            "together": _together(folder, 0.15 * seconds),
-            "overload": _overload(folder, 0.15 * seconds),
-        }
-    options.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    options.out.with_suffix(".md").write_text(page(record), encoding="utf-8")
-    print(page(record))
+        folder = options.explainer or Path(place) / "explainer"
+        if options.explainer is None and options.part in ("mixed", "together"):
+            train(folder, options.texts)
+        record |= PARTS[options.part](folder, options.kills if options.part == "kills" else 60 * options.minutes)
+    options.out.mkdir(parents=True, exist_ok=True)
+    file = options.out / f"{options.part}.json"
+    file.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    print(file.read_text(encoding="utf-8"))
 
 
-def page(record: dict[str, Any]) -> str:
-    """The record as Markdown."""
-    mixed, together, overload = record["mixed"], record["together"], record["overload"]
-    rows = [[kind, *map(_shown, times.values())] for kind, times in mixed["milliseconds"].items()]
-    loads = [
-        [name, f"{part['rate']:.1f}", json.dumps(part["statuses"]), _shown(part["accepted"]["p95"]), str(part["held"])]
-        for name, part in overload.items()
-    ]
-    head = ["requests", "answered", "p50 ms", "p95 ms", "p99 ms"]
-    return "\n".join(
-        [
-            "# The service under load",
-            "",
-            f"Made by `{record['command']}`: {record['clients']} clients on the machine of the service, "
-            f"{record['cores']} cores, load average {record['load_before']:.1f} before the start.",
-            "",
-            "## Mixed traffic",
-            f"{mixed['seconds']:.0f} seconds; statuses {json.dumps(mixed['statuses'])}; memory of the service "
-            f"{mixed['megabytes'][0]:.0f} MB after the first tenth, {mixed['megabytes'][1]:.0f} MB at the end.",
-            "",
-            markdown_table(head, rows),
-            "",
-            "## Requests computed together",
-            f"Learned explainer: {together['together']:.1f} requests per second where waiting requests are computed "
-            f"together, {together['alone']:.1f} one at a time: {together['ratio']:.2f} times as many.",
-            "",
-            "## More than it can do",
-            markdown_table(["load", "requests/s", "statuses", "p95 ms of accepted", "retries accepted"], loads),
-            "",
-        ]
-    )
-
-
-def _train(folder: Path, texts: int) -> None:
+def train(folder: Path, texts: int) -> None:
+    """An explainer of the embedded model that learned occlusion's scores."""
     from didact.api import load_model
-    from didact.experimenting import train
+    from didact.experimenting import train as learn
 
-    train("l2e", generate(texts, seed=1), load_model(), "occlusion", out=folder)
+    learn("l2e", generate(texts, seed=1), load_model(), "occlusion", out=folder)
+
+
+def mixed(folder: Path, seconds: float) -> dict[str, Any]:
+    """Times by kind of request, and memory."""
+    with served(folder, queued_seconds=120) as (client, process):
+        sizes, ended = [], threading.Event()
+
+        def watch() -> None:
+            while not ended.wait(5.0):
+                sizes.append(round(megabytes(process), 1))
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        load = closed_loop(client.url, seconds, CLIENTS, MIX, _texts(1_000))
+        ended.set()
+        watcher.join()
+    return {"clients": CLIENTS, "seconds": seconds, "megabytes": sizes, **load.record()}
+
+
+def together(folder: Path, seconds: float) -> dict[str, Any]:
+    """Requests per second in turns."""
+    rates: dict[str, list[float]] = {"together": [], "one at a time": [], "one client": []}
+    sizes: list[float] = []
+    texts, turn = _texts(1_000), seconds / (3 * ROUNDS)
+    with (
+        served(folder, queued_seconds=600) as (many, _),
+        served(folder, queued_seconds=600, batch_cost=1.0) as (single, _),
+    ):
+        for _ in range(ROUNDS):
+            for name, client, clients in (
+                ("together", many, CLIENTS),
+                ("one at a time", single, CLIENTS),
+                ("one client", many, 1),
+            ):
+                start, before = time.monotonic(), _batches(client)
+                load = closed_loop(client.url, turn, clients, [LEARNED], texts)
+                rates[name].append(round(load.statuses["200"] / (time.monotonic() - start), 2))
+                if name == "together":
+                    requests, batches = np.subtract(_batches(client), before)
+                    sizes.append(round(float(requests / batches), 1))
+    ratios = [many / alone for many, alone in zip(rates["together"], rates["one at a time"], strict=True)]
+    return {
+        "clients": CLIENTS,
+        "seconds": turn,
+        "rates": rates,
+        "ratio": float(np.median(ratios)),
+        "requests_per_batch": sizes,
+    }
+
+
+def overload(folder: Path, seconds: float) -> dict[str, Any]:
+    """What the service manages, then loads in proportion to it."""
+    part, texts = seconds / (1 + len(LOADS)), _texts(200)
+    with served(None, queued_seconds=1.0, batch_seconds=0.5) as (client, _):
+        closed_loop(client.url, min(5.0, part), 8, [SHAP], texts)  # the service learns how fast it is
+        capacity = closed_loop(client.url, part, 8, [SHAP], texts).statuses["200"] / part
+        loads = {}
+        for factor in LOADS:
+            load = open_loop(client.url, factor * capacity, part, [SHAP], texts)
+            loads[f"{factor:g}"] = {"rate": round(factor * capacity, 2), **load.record()}
+            time.sleep(5.0)  # what was accepted is done
+    return {"seconds": part, "capacity": round(capacity, 2), "loads": loads}
+
+
+def kills(folder: Path, count: float) -> dict[str, Any]:
+    """A job whose service is killed and started again; its results beside those of a job that was not disturbed."""
+    texts = _texts(60)
+    body = {"method": "kernel_shap", "settings": {"evaluations": 50}}
+    with tempfile.TemporaryDirectory() as place:
+        jobs, disturbed, done = str(Path(place) / "jobs.db"), "", []
+        for number in range(int(count) + 1):
+            with served(None, jobs=jobs, killed=number < count) as (client, _):
+                disturbed = disturbed or client.submit(texts, **body)
+                wanted = len(texts) * (number + 1) // (int(count) + 1)
+                done.append(_until(client, disturbed, wanted))
+                results = client.job(disturbed, results=True)["results"]
+                whole = client.submit(texts, **body) if number == count else ""
+                plain = _whole(client, whole, len(texts)) if whole else []
+    same = [np.allclose(_scores(one), _scores(other), atol=1e-4) for one, other in zip(results, plain, strict=True)]
+    return {
+        "kills": int(count),
+        "texts": len(texts),
+        "done_at_kill": done[:-1],
+        "results": sum(each is not None for each in results),
+        "equal": sum(map(bool, same)),
+    }
+
+
+PARTS: Mapping[str, Callable[[Path, float], dict[str, Any]]] = {
+    "mixed": mixed,
+    "together": together,
+    "overload": overload,
+    "kills": kills,
+}
 
 
 @contextlib.contextmanager
-def _served(folder: Path, **limits: float) -> Iterator[tuple[Client, int]]:
-    """A service as a process; its client and its number."""
+def served(
+    folder: Path | None, *, jobs: str | None = None, killed: bool = False, **limits: float
+) -> Iterator[tuple[Client, int]]:
+    """A service as a process; its client and its number.
+
+    Args:
+        folder: of the saved explainer "fast".
+        jobs: file of jobs.
+        killed: end it by SIGKILL.
+        limits: of the service.
+    """
     with tempfile.TemporaryDirectory() as place:
-        lines = ["[limits]", *(f"{name} = {value}" for name, value in limits.items())]
-        lines += ["[[models]]", 'name = "default"', "[models.explainers]", f'fast = "{folder}"']
+        lines = [f'jobs = "{jobs}"'] if jobs else []
+        lines += ["[limits]", *(f"{name} = {float(value)}" for name, value in limits.items())]
+        lines += ["[[models]]", 'name = "default"']
+        lines += ["[models.explainers]", f'fast = "{folder}"'] if folder is not None else []
         config = Path(place) / "service.toml"
         config.write_text("\n".join(lines), encoding="utf-8")
         command = [sys.executable, "-m", "didact", "serve", "--port", "0", "--config", str(config)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:
             assert process.stdout is not None
-            client = Client(process.stdout.readline().split()[2])
+            client = Client(process.stdout.readline().split()[2], retries=10)
             while client.models()[0]["state"] == "loading":
                 time.sleep(0.1)
-            for send in (_predict, _learned, _shap):
-                send(client, "A warm film.")
+            client.predict(["A warm film."])
             yield client, process.pid
         finally:
-            process.terminate()
+            process.kill() if killed else process.terminate()
             process.wait(90)
 
 
-def _predict(client: Client, text: str) -> object:
-    return client.predict([text])
-
-
-def _learned(client: Client, text: str) -> object:
-    return client.explain([text], **LEARNED)
-
-
-def _shap(client: Client, text: str) -> object:
-    return client.explain([text], **SHAP)
-
-
-MIX: tuple[tuple[str, Send], ...] = (*[("predict", _predict)] * 6, *[("learned", _learned)] * 3, ("kernel_shap", _shap))
-
-
-def _closed_loop(client: Client, seconds: float, mix: Sequence[tuple[str, Send]]) -> Load:
-    """Clients that send one request after the other."""
-    load, end = Load(), time.monotonic() + seconds
-    texts = [str(example.text) for example in generate(200, seed=2)]
-
-    def one(number: int) -> None:
-        draw = random.Random(number)
-        while time.monotonic() < end:
-            kind, send = draw.choice(mix)
-            _timed(load, kind, lambda send=send: send(client, draw.choice(texts)))  # type: ignore[misc]
-
-    _threads([lambda number=number: one(number) for number in range(CLIENTS)])  # type: ignore[misc]
-    return load
-
-
-def _mixed(folder: Path, seconds: float) -> dict[str, Any]:
-    with _served(folder, queued_seconds=120) as (client, process):
-        sizes: list[float] = []
-        threading.Timer(0.1 * seconds, lambda: sizes.append(_megabytes(process))).start()
-        load = _closed_loop(client, seconds, MIX)
-        sizes.append(_megabytes(process))
-    return {"seconds": seconds, "megabytes": sizes, **load.record()}
-
-
-def _together(folder: Path, seconds: float) -> dict[str, float]:
-    rates = {}
-    for name, cost in (("together", 65_536.0), ("alone", 1.0)):
-        with _served(folder, batch_cost=cost, queued_seconds=120) as (client, _):
-            load = _closed_loop(client, seconds, [("learned", _learned)])
-            rates[name] = load.statuses["200"] / seconds
-    return {**rates, "ratio": rates["together"] / max(rates["alone"], 1e-9)}
-
-
-def _overload(folder: Path, seconds: float) -> dict[str, Any]:
-    """The rate that the service manages, then that rate and twice as much at fixed times."""
-    with _served(folder, queued_seconds=3.0) as (client, _):
-        managed = _closed_loop(client, seconds / 2, [("kernel_shap", _shap)]).statuses["200"] / (seconds / 2)
-        return {f"{factor} x capacity": _open_loop(client, factor * managed, seconds / 2) for factor in (0.8, 2.0)}
-
-
-def _open_loop(client: Client, rate: float, seconds: float) -> dict[str, Any]:
-    """Requests at fixed times, whatever became of those before."""
-    load = Load()
-    texts = [str(example.text) for example in generate(50, seed=3)]
-    count = max(4, int(rate * seconds))
-    start = time.monotonic()
-
-    def one(number: int) -> None:
-        time.sleep(max(0.0, start + number / rate - time.monotonic()))
-        wait = _timed(load, "accepted", lambda: _shap(client, texts[number % len(texts)]))
-        if wait is not None:
-            time.sleep(wait)
-            again = _timed(Load(), "accepted", lambda: _shap(client, texts[number % len(texts)]))
-            with load.lock:
-                load.retried["accepted" if again is None else "refused"] += 1
-
-    _threads([lambda number=number: one(number) for number in range(count)])  # type: ignore[misc]
-    made = load.record()
-    held = made["retried"].get("accepted", 0) / max(1, sum(made["retried"].values()))
-    accepted = made["milliseconds"].get("accepted", _percentiles([float("nan")]))
-    return {"rate": rate, "accepted": accepted, "held": round(held, 3), **made}
-
-
-def _timed(load: Load, kind: str, send: Callable[[], object]) -> float | None:
-    """Send and count; the seconds to wait where the service was full."""
-    start, status, wait = time.monotonic(), 200, None
-    try:
-        send()
-    except ServiceError as problem:
-        status, wait = problem.status, problem.retry_after
-    load.add(kind, status, time.monotonic() - start)
-    return wait
-
-
-def _threads(works: list[Callable[[], None]]) -> None:
-    threads = [threading.Thread(target=work) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
-def _megabytes(process: int) -> float:
+def megabytes(process: int) -> float:
+    """Memory of a process."""
     lines = Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
 
 
-def _percentiles(seconds: list[float]) -> dict[str, float]:
-    values = [round(1000 * float(value), 1) for value in np.percentile(seconds, (50, 95, 99))]
-    return {"count": float(len(seconds)), "p50": values[0], "p95": values[1], "p99": values[2]}
+def _texts(count: int) -> list[str]:
+    return [str(example.text) for example in generate(count, seed=2)]
 
 
-def _shown(value: float) -> str:
-    return f"{value:,.0f}"
+def _until(client: Client, job: str, wanted: int) -> int:
+    """How many results a job has once it has as many as wanted."""
+    while (done := int(client.job(job)["done"])) < wanted:
+        time.sleep(0.02)
+    return done
+
+
+def _whole(client: Client, job: str, count: int) -> list[Any]:
+    _until(client, job, count)
+    return list(client.job(job, results=True)["results"])
+
+
+def _scores(result: Mapping[str, Any]) -> list[float]:
+    return list(result["explanation"]["scores"])
+
+
+def _batches(client: Client) -> tuple[float, float]:
+    """Requests to the learned explainer so far, and the batches in which they were computed."""
+    with urllib.request.urlopen(f"{client.url}/metrics") as response:
+        lines = response.read().decode().splitlines()
+    own = [line for line in lines if 'method="fast"' in line]
+    names = ("didact_batch_requests_sum", "didact_batch_requests_count")
+    total, count = (sum(float(line.rpartition(" ")[2]) for line in own if line.startswith(name)) for name in names)
+    return total, count
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from didact.testing.tiny import TEXTS, keyword_predict, tiny_model
 from didact.trained import checkpoints
 from didact.trained.explainer import LearnedExplainer
 from didact.types import Example, Explanation, Record
-from fuzz import models
+from fuzz import documents, models
 from fuzz.cases import Attempt, show
 from fuzz.hostile import chance
 from fuzz.invariants import promise
@@ -381,5 +381,7 @@ ARTEFACTS: dict[str, Artefact] = {
     "grading_run": Artefact(_write_run, _read_run, _run_says, pattern="*.*[tn]"),
     "grading_parts": Artefact(_write_run, _resumed_run, pattern="*.parquet"),
     "simulability_run": Artefact(_write_simulation, _read_simulation, _simulation_says, pattern="*.*[tn]"),
+    "decision_record": Artefact(documents.write_record, documents.read_record, documents.record_says),
+    "study": Artefact(documents.write_study, documents.read_study, whole=True, pattern="*.*[tn]"),
 }
 """By name; ``*.*[tn]`` are the .parquet and .json files."""

@@ -1,11 +1,11 @@
 """Hostile requests to a service: none may be answered with 500 or more, or not at all.
 
 Usage:
-    python -m fuzz.service --seed 0 --requests 10000 --out docs/results/service-hostile.json
+    python -m fuzz.service --seed 0 --requests 10000 --out docs/results/service/hostile.json
 
-The service runs in this process without a socket, with tiny random models of texts and images. A request is made from
-the seed and its number alone, so that ``--only NUMBER`` makes it again. Deadlines below five seconds are not among
-them: 504 is what they are meant to bring.
+The service runs in this process without a socket, with tiny random models of texts and images, and with jobs, which it
+computes meanwhile. A request is made from the seed and its number alone, so that ``--only NUMBER`` makes it again.
+Deadlines below five seconds are not among them: 504 is what they are meant to bring.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import base64
 import contextlib
 import json
 import random
+import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -30,14 +31,35 @@ from didact.service.app import create_app
 from didact.service.config import ServedModel, ServiceConfig, ServiceLimits
 from didact.testing.tiny import tiny_image_model, tiny_model
 
-LIMITS = ServiceLimits(body=50_000, inputs=6, characters=1_500, pixels=10_000, request_cost=3_000, queued_seconds=1e6)
+LIMITS = ServiceLimits(
+    body=50_000,
+    inputs=6,
+    characters=1_500,
+    pixels=10_000,
+    request_cost=3_000,
+    queued_seconds=1e6,
+    job_inputs=8,
+    job_cost=3_000,
+    jobs=100,
+)
 SECONDS = 30.0
 """An answer that takes longer counts as none."""
 WORDS = ("film", "dull", "warm", "plot", "heart", "<script>alert(1)</script>", "\u202e", "'; DROP TABLE jobs;--", "😀")
 BROKEN = ("\x00", "\ud800", "{{7*7}}", "", " ")
 VALUES: tuple[object, ...] = (None, True, -1, 0, 2, 10**30, 1e308, float("nan"), float("-inf"), "", "x", [], {}, [[]])
+PAIRS: tuple[object, ...] = ("all", ["positive", "negative"], [0, 0], [None, 1], ["positive"], [[0], 1], [10**30, 0])
+SPANS: tuple[object, ...] = ({"start": 0, "end": 3}, {"start": -1, "end": 10**20})
 PATHS = ("/v1/explain", "/v1/predict", "/v1/compare", "/v1/cost", "/v1/explain/stream", "/v1/jobs")
-ODD_PATHS = ("/v1/jobs/../../etc/passwd", "/v1/jobs/%00", "/v1/methods?model=%ff", "//", "/v1/explain/", "/..%2f..%2f")
+ODD_PATHS = (
+    "/v1/jobs/x?results=maybe",
+    "/v1/jobs/x' OR 1=1",
+    "/v1/jobs/../../etc/passwd",
+    "/v1/jobs/%00",
+    "/v1/methods?model=%ff",
+    "//",
+    "/v1/explain/",
+    "/..%2f..%2f",
+)
 
 
 @dataclass(frozen=True)
@@ -74,7 +96,9 @@ def main() -> int:
         return 0
     tally = asyncio.run(send_some(options.seed, range(options.requests), options.minutes))
     sent = sum(tally.statuses.values()) + tally.unanswered
-    record = {"seed": options.seed, "requests": sent, "slowest_seconds": round(tally.slowest, 2)}
+    command = f"python -m fuzz.service --seed {options.seed} --requests {options.requests}"
+    record = {"command": command, "seed": options.seed, "requests": sent, "unanswered": tally.unanswered}
+    record |= {"slowest_seconds": round(tally.slowest, 2)}
     record |= {"statuses": {str(status): count for status, count in sorted(tally.statuses.items())}}
     record |= {"failures": tally.failures}
     print(json.dumps(record, indent=1))
@@ -123,6 +147,7 @@ _HEADERS: list[dict[str, str]] = [
     {"content-length": "-5"},
     {"authorization": "Bearer x"},
     {"x-forwarded-for": "::1" * 500},
+    {"retry-ticket": "x" * 5_000},
 ]
 
 
@@ -138,7 +163,7 @@ def _body(draw: random.Random, path: str) -> dict[str, object]:
     if draw.random() < 0.3:
         body["model"] = draw.choice(("texts", "images", "../x", 5, None))
     if draw.random() < 0.3:
-        body["target"] = draw.choice((*VALUES, "positive", 1, {"start": 0, "end": 3}, {"start": -1, "end": 10**20}))
+        body["target"] = draw.choice((*VALUES, "positive", 1, *SPANS, *PAIRS))
     if draw.random() < 0.1:
         body[draw.choice(("seconds", "explainer", "trust_remote_code", "settings", "inputs"))] = draw.choice(VALUES)
     return body
@@ -223,7 +248,14 @@ def _wrong(response: httpx2.Response) -> str:
 @contextlib.asynccontextmanager
 async def _client() -> AsyncIterator[httpx2.AsyncClient]:
     models = (ServedModel("texts", tiny_model()), ServedModel("images", tiny_image_model()))
-    app: FastAPI = create_app(ServiceConfig(models=models, limits=LIMITS))
+    with tempfile.TemporaryDirectory() as place:
+        app = create_app(ServiceConfig(models=models, limits=LIMITS, jobs=Path(place) / "jobs.db"))
+        async with _reached(app) as client:
+            yield client
+
+
+@contextlib.asynccontextmanager
+async def _reached(app: FastAPI) -> AsyncIterator[httpx2.AsyncClient]:
     transport = httpx2.ASGITransport(app=app)
     async with (
         app.router.lifespan_context(app),

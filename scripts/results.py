@@ -449,6 +449,93 @@ PROBE_PARTS: Mapping[str, Callable[[Mapping[str, Any]], tuple[list[str], list[li
     "budget": _probe_budgets,
 }
 
+
+# The service
+
+
+def _service(part: str) -> str:
+    """A part of the measurements of the service; what is not measured yet is named."""
+    file = RESULTS / "service" / f"{part}.json"
+    if not file.is_file():
+        return "Not measured yet."
+    record = json.loads(file.read_text(encoding="utf-8"))
+    around = f", {record['cores']} cores, load average {record['load_before']} before it" if "cores" in record else ""
+    return f"{SERVICE[part](record)}\n\nMade by `{record['command']}`{around}."
+
+
+def _mixed(record: Mapping[str, Any]) -> str:
+    sizes = record["megabytes"]
+    rows = [
+        [kind, f"{times['count']:,.0f}", *(f"{times[name]:,.0f}" for name in ("p50", "p95", "p99"))]
+        for kind, times in record["milliseconds"].items()
+    ]
+    about = (
+        f"{record['clients']} clients for {record['seconds']:.0f} seconds; answers by status: "
+        f"{_counts(record['statuses'])}. Memory of the service: {sizes[len(sizes) // 5]:,.0f} MB after a fifth of the "
+        f"time, {sizes[len(sizes) // 2]:,.0f} MB after half of it, {sizes[-1]:,.0f} MB at the end."
+    )
+    return f"{about}\n\n{markdown_table(['requests', 'answered', 'p50 ms', 'p95 ms', 'p99 ms'], rows, 'lrrrr')}"
+
+
+def _together(record: Mapping[str, Any]) -> str:
+    rates = record["rates"]
+    rows = [[name, *(f"{rate:.1f}" for rate in values)] for name, values in rates.items()]
+    rounds = [f"round {number + 1}" for number in range(len(rates["together"]))]
+    about = (
+        f"Requests per second in turns of {record['seconds']:.0f} seconds: {record['ratio']:.2f} times as many "
+        f"together as one at a time (median of the rounds); {np.mean(record['requests_per_batch']):.0f} requests in a "
+        "batch."
+    )
+    return f"{about}\n\n{markdown_table(['computed', *rounds], rows, 'lr')}"
+
+
+def _overload(record: Mapping[str, Any]) -> str:
+    rows = []
+    for factor, load in record["loads"].items():
+        times, back = load["milliseconds"], load["returned"]
+        full = times.get("429", {"p95": float("nan")})
+        came = f"{back.get('200', 0)} of {sum(back.values())}" if back else "–"
+        shown = [f"{value:,.0f}" for value in (times["kernel_shap"]["p50"], times["kernel_shap"]["p95"], full["p95"])]
+        rows.append([f"{factor} x", f"{load['rate']:.1f}", _counts(load["statuses"]), *shown, came])
+    heads = ["load", "requests/s", "first answers", "p50 ms", "p95 ms", "p95 ms of 429", "accepted when they came back"]
+    p95 = {factor: load["milliseconds"]["kernel_shap"]["p95"] for factor, load in record["loads"].items()}
+    about = (
+        f"Capacity: {record['capacity']:.1f} requests per second. The p95 of accepted requests at twice the capacity "
+        f"is {p95['2'] / p95['1']:.2f} times that at the capacity, {p95['2'] / p95['0.8']:.2f} times that at 0.8 of it."
+    )
+    return f"{about}\n\n{markdown_table(heads, rows, 'lrlrrrr')}"
+
+
+def _kills(record: Mapping[str, Any]) -> str:
+    return (
+        f"A job of {record['texts']} texts, killed {record['kills']} times after "
+        f"{', '.join(map(str, record['done_at_kill']))} results: {record['results']} results at the end, "
+        f"{record['equal']} of them equal to those of a job that was not disturbed."
+    )
+
+
+def _hostile(record: Mapping[str, Any]) -> str:
+    failed = sum(count for status, count in record["statuses"].items() if int(status) >= 500)
+    return (
+        f"{record['requests']:,} requests: {failed} answers of 500 or more, {record['unanswered']} without an answer "
+        f"within 30 seconds; the slowest took {record['slowest_seconds']:.1f} seconds. Answers by status: "
+        f"{_counts(record['statuses'])}."
+    )
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{status}: {count:,}" for status, count in counts.items()) or "none"
+
+
+SERVICE: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "mixed": _mixed,
+    "together": _together,
+    "overload": _overload,
+    "kills": _kills,
+    "hostile": _hostile,
+}
+
+
 # Explainers trained for teaching
 
 
@@ -487,6 +574,7 @@ TABLES: Mapping[str, Callable[[str], str]] = {
     "flips": _flips,
     "probe": _probe,
     "smat": _smat,
+    "service": _service,
     "lime": _lime,
     "references": _references,
     "kept": lambda name: kept_table(study(name)),

@@ -2,6 +2,7 @@
 
     python scripts/study_rehearsal.py                     # everything; writes docs/results/study/rehearsal.json
     python scripts/study_rehearsal.py --studies 10 --raters 6 --items 12 --out runs/rehearsal.json
+    python scripts/study_rehearsal.py --only rank --studies 400 --seed 20000 --out docs/results/study/coverage.json
 
 1. Durability: 20 raters x 60 items with a planted order answer a study on disk, four at a time, some requests sent
    twice, some from a second tab with another answer. The process is killed (SIGKILL) three times at moments that depend
@@ -26,7 +27,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import choix
@@ -57,6 +58,7 @@ def main() -> None:
     parser.add_argument("--studies", type=int, default=100, help="simulated studies of each protocol")
     parser.add_argument("--kills", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", choices=PARTS, help="one part of the record (default: all)")
     parser.add_argument("--out", type=Path, default=Path("docs/results/study/rehearsal.json"))
     parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -66,11 +68,9 @@ def main() -> None:
     began = time.time()
     record: dict[str, object] = {
         "command": f"python scripts/study_rehearsal.py --raters {options.raters} --items {options.items} --studies "
-        f"{options.studies} --kills {options.kills} --seed {options.seed}",
-        "choix": against_choix(options.seed),
-        "durability": durability(options),
-        "rank": rank_coverage(options),
-        "simulate": simulate_coverage(options),
+        f"{options.studies} --kills {options.kills} --seed {options.seed}"
+        + (f" --only {options.only}" if options.only else ""),
+        **{name: PARTS[name](options) for name in ([options.only] if options.only else PARTS)},
     }
     record |= {
         "minutes": round((time.time() - began) / 60, 1),
@@ -319,6 +319,13 @@ def against_choix(seed: int, datasets: int = 20) -> dict[str, object]:
         largest = max(largest, float(np.abs(own - (other - other.mean())).max()))
     return {"datasets": datasets, "rankings": 200, "things": "3 to 7", "largest difference": largest}
 
+
+PARTS: dict[str, Callable[[argparse.Namespace], dict[str, object]]] = {
+    "choix": lambda options: against_choix(options.seed),
+    "durability": durability,
+    "rank": rank_coverage,
+    "simulate": simulate_coverage,
+}
 
 if __name__ == "__main__":
     main()

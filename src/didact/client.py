@@ -29,6 +29,7 @@ class ServiceError(DidactError):
         status: of the response; 0 where there was none.
         code: short name of the reason.
         retry_after: seconds after which there is room; None where that is not the reason.
+        ticket: what a request sends as ``Retry-Ticket`` when it comes back, to find room kept for it; else empty.
         partial: explanations so far, where the time was up.
     """
 
@@ -37,6 +38,7 @@ class ServiceError(DidactError):
         self.status = status
         self.code = str(error.get("code", "error"))
         self.retry_after: float | None = error.get("retry_after")
+        self.ticket = str(error.get("ticket", ""))
         self.partial = [Explanation.from_dict(plain) for plain in error.get("partial", ())]
 
 
@@ -123,8 +125,9 @@ class Client:
             connection.close()
 
     def _call(self, verb: str, path: str, body: object = None) -> dict[str, Any]:
+        ticket = ""
         for attempt in range(self.retries + 1):
-            connection, response = self._send(verb, path, body)
+            connection, response = self._send(verb, path, body, ticket)
             try:
                 if response.status < 300:
                     return _object(response.read())
@@ -134,23 +137,24 @@ class Client:
             wait = response.headers.get("Retry-After", "1")
             if response.status not in (429, 503) or attempt == self.retries:
                 raise problem
+            ticket = problem.ticket
             time.sleep(float(wait) if wait.isdigit() else 1.0)
         raise AssertionError("unreachable")
 
-    def _send(self, verb: str, path: str, body: object) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+    def _send(
+        self, verb: str, path: str, body: object, ticket: str = ""
+    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
         place = urlsplit(self.url)
         if place.scheme not in ("http", "https") or not place.hostname:
             raise InputError(f"the service's address must be like http://127.0.0.1:8300, got {self.url!r:.80}")
         kind = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
         connection = kind(place.hostname, place.port, timeout=self.timeout)
-        headers = {"Content-Type": "application/json"}
+        headers = {"Content-Type": "application/json"} | ({"Retry-Ticket": ticket} if ticket else {})
         if self.token is not None:
             headers["Authorization"] = f"Bearer {self.token}"
         data = None if body is None else dump_json(body).encode()
         try:
-            connection.request(
-                verb, place.path.rstrip("/") + path, data, headers | {"Content-Type": "application/json"}
-            )
+            connection.request(verb, place.path.rstrip("/") + path, data, headers)
             return connection, connection.getresponse()
         except (OSError, http.client.HTTPException) as problem:
             connection.close()

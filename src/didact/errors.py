@@ -11,6 +11,10 @@ class InputError(DidactError):
     """The text, the file or the kind of example cannot be explained."""
 
 
+class StorageError(InputError):
+    """What was to be stored could not be written, and nothing of it was; it can be sent again."""
+
+
 class TargetError(DidactError):
     """The requested label or scale does not exist in this model."""
 

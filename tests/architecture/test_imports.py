@@ -53,7 +53,7 @@ ROOMS = {
     "testing": "ops stats render models data store attribution metrics students simulation scale study trained "
     "experiments",
     "api": "stats render models data store attribution metrics trained",
-    "service": "ops stats render models data store attribution counterfactuals study trained api",
+    "service": "ops stats render models data store attribution counterfactuals decisions study trained api",
     "reporting": "models data counterfactuals decisions summary api",
     "client": "",
     "experimenting": "models data trained experiments api",

@@ -149,3 +149,13 @@ def test_a_text_of_one_word_stays_as_it_is(model: Model) -> None:
     flip = find_flip(model, Example("good"))
     assert (flip.flipped, flip.size, flip.evaluations) == (False, 0, 0)
     assert flip.after.text == "good"
+
+
+def test_words_that_a_flip_of_a_long_text_does_not_need_are_put_back_together() -> None:
+    """Any of six words decides, so no word alone has an effect, and the first flip deletes nearly everything."""
+    model = load_model(
+        lambda texts: [[0.1, 0.9] if "bad" in text else [0.8, 0.2] for text in texts], name="any", version="1"
+    )
+    words = [f"bad{number}" if number % 7 == 3 else f"word{number}" for number in range(42)]
+    flip = find_flip(model, Example(" ".join(words)), budget=180)
+    assert [change.before for change in flip.changes] == [word for word in words if word.startswith("bad")]

@@ -20,6 +20,7 @@ from didact.experiments.grading.forecast import Forecast, PartCost, estimates, f
 from didact.experiments.grading.job import GradingJob
 from didact.experiments.grading.prepare import GradingExperiment, prepare
 from didact.experiments.grading.recipe import GradingRecipe
+from didact.experiments.grading.report import write_report
 from didact.models.load import load_model
 from didact.testing.tiny import keyword_predict, tiny_model
 from didact.types import Floats
@@ -81,6 +82,11 @@ def test_texts_are_cut_to_the_budget_and_a_cut_run_resumes_with_the_same(tmp_pat
     assert f"so {FEWEST} of them are evaluated" in cut.sentences[0]
     assert cut.experiment.recipe.cut_from == TEXTS
     run_job(GradingJob(cut.experiment, RunOptions(tmp_path / "run")))
+    write_report(tmp_path / "run")
+    for name in ("report.html", "report.md"):
+        written = (tmp_path / "run" / name).read_text(encoding="utf-8")
+        assert written.count(f"{FEWEST} of {TEXTS} texts") == 2, name
+        assert "as many as fitted into the time budget" in written, name
     again = plan(whole, 60.0, tmp_path / "run", shorter(whole))  # a machine that is faster now
     assert again.sentences == (f"Resumes on {FEWEST} of {TEXTS} texts.",)
     assert run_job(GradingJob(again.experiment, RunOptions(tmp_path / "run"))).complete

@@ -65,6 +65,7 @@ def test_the_full_text_stays_as_it_was() -> None:
         (lambda t: np.full(len(t), 0.5), r"returned shape \(1,\); expected \(1, number of labels, at least 2\)"),
         (lambda t: np.ones((len(t), 1)), r"returned shape \(1, 1\)"),
         (lambda t: np.full((len(t), 2), 0.7), r"row 0 is \[0.7, 0.7\] and adds up to 1.4; apply softmax first"),
+        (lambda t: np.full((len(t), 77), 0.5), r"is \[0.5, 0.5, 0.5, 0.5, 0.5\] and 72 more and adds up to 38.5;"),
         (lambda t: np.array([[1.5, -0.5]] * len(t)), "must return probabilities"),
         (lambda t: np.full((len(t), 2), np.nan), "returned NaN or infinity for 'a short probe'"),
         (lambda t: None, "must return an array of probabilities|returned shape"),

@@ -1,5 +1,7 @@
 """Words that a masked language model proposes."""
 
+from pathlib import Path
+
 import pytest
 from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerBase
 
@@ -41,5 +43,16 @@ def test_what_cannot_fill_a_mask_is_refused() -> None:
         MaskedWords(tiny_language_model("llama"))
     with pytest.raises(ModelError, match="is a Hub id, a directory or"):
         MaskedWords(7)
-    with pytest.raises(ModelError, match=r"cannot load a masked language model from '\./nowhere'"):
+    with pytest.raises(ModelError, match=r"cannot load the masked language model '\./nowhere'"):
         MaskedWords("./nowhere")
+
+
+def test_one_on_disk_needs_its_head(masked: tuple[BertForMaskedLM, PreTrainedTokenizerBase], tmp_path: Path) -> None:
+    network, tokenizer = masked
+    for folder, saved in (("whole", network), ("headless", network.bert)):
+        saved.save_pretrained(tmp_path / folder)
+        tokenizer.save_pretrained(tmp_path / folder)
+    (units,) = load_model(tiny_model("bert")).units([Example(TEXTS[0])])
+    assert MaskedWords(str(tmp_path / "whole"))(units) == MaskedWords(masked)(units)
+    with pytest.raises(ModelError, match=r"lack cls\..*cannot propose words"):
+        MaskedWords(str(tmp_path / "headless"))

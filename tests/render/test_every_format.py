@@ -26,7 +26,7 @@ def seen(output: str) -> str:
         output = re.sub(r"\\([_%&#{}])", r"\1", output)
     elif "<" in output:
         output = re.sub(r"<style>.*?</style>|<script.*?</script>", "", output, flags=re.DOTALL)
-        output = html.unescape(re.sub(r"<[^>]*>", " " if "<svg" in output else "", output))
+        output = html.unescape(re.sub(r"<[^>]*>", " " if output.startswith("<svg") else "", output))
     else:
         output = re.sub(r"\x1b\[[\d;]*m", "", output)
     return re.sub(r"\s+", " ", output.replace("−", "-"))

@@ -15,7 +15,7 @@ from didact import api
 from didact.errors import FormatError, InputError
 from didact.render import jsonio
 from didact.render.formats import FORMATS, encoded, render
-from didact.render.html import fragment, page, read_page
+from didact.render.html import fragment, page, read_page, unstyled
 from didact.render.mosaic import KEY
 from didact.render.overlay import AGAINST, FOR, heat, overlay
 from didact.render.png import png
@@ -103,7 +103,7 @@ def test_a_page_holds_each_image_once_and_every_unit_with_its_score() -> None:
     assert AGAINST in html
     assert "Scores of 2 patches" in html
     assert read_page(html) == several
-    assert fragment(several).count("<svg") == 3
+    assert fragment(several).count("<svg viewBox") == 3
 
 
 def test_the_path_of_a_mask_covers_its_pixels() -> None:
@@ -158,3 +158,13 @@ def test_the_pixel_that_stands_for_a_whole_image() -> None:
     header = encoded([one], "png")[16:24]
     assert struct.unpack(">II", header) == (1, 1)
     assert zlib.crc32(b"IHDR" + encoded([one], "png")[16:29]) == struct.unpack(">I", encoded([one], "png")[29:33])[0]
+
+
+def test_what_is_put_into_a_strict_document_has_no_style_of_its_own() -> None:
+    html, styles = unstyled([explained(), explained(MASKS)])
+    assert "style" not in html
+    assert styles.count("url(data:image/png") == 1
+    assert "aspect-ratio" in styles
+    words, none = unstyled([explained((Span(0, 4),), (1.0,), Example("film"))])
+    assert "style" not in words
+    assert none == ""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from didact.api import load_explainer, load_model
+from didact.api import explain, load_explainer, load_model
 from didact.service.config import ServedModel
 from didact.testing.tiny import tiny_image_model, tiny_model
 from didact.types import Explanation
@@ -40,6 +40,40 @@ def test_without_a_method_the_models_default_is_used(asked: Any) -> None:
     (plain,) = asked(post("/v1/explain", inputs=[TEXT], target="negative")).json()["explanations"]
     assert plain["method"] == "integrated_gradients"
     assert plain["target"]["label"] == "negative"
+
+
+def test_a_pair_of_labels_is_explained_as_in_python(asked: Any) -> None:
+    response = asked(post("/v1/explain", inputs=[TEXT], method="occlusion", target=["positive", "negative"]))
+    explanation = Explanation.from_dict(response.json()["explanations"][0])
+    target = ("positive", "negative")
+    (expected,) = load_explainer("occlusion").explain(load_model(tiny_model()), [TEXT], [target])
+    assert explanation.target == expected.target
+    assert explanation.target.contrast_label == "negative"
+    np.testing.assert_allclose(explanation.scores, expected.scores, atol=1e-5)
+
+
+def test_every_class_of_each_input_the_most_probable_first(asked: Any) -> None:
+    texts = [TEXT, "the plot is dull"]
+
+    async def use(client: httpx2.AsyncClient) -> list[httpx2.Response]:
+        body = {"inputs": texts, "method": "occlusion", "target": "all"}
+        compared = {"input": TEXT, "methods": ["occlusion", "lime"], "target": "all"}
+        cheap = {**body, "target": None}
+        return [
+            await client.post("/v1/explain", json=body),
+            await client.post("/v1/compare", json=compared),
+            await client.post("/v1/cost", json=body),
+            await client.post("/v1/cost", json=cheap),
+        ]
+
+    made, compared, cost, cheap = asked(use)
+    explanations = [Explanation.from_dict(plain) for plain in made.json()["explanations"]]
+    expected = explain(texts, load_model(tiny_model()), method="occlusion", target="all")
+    assert [each.target for each in explanations] == [each.target for each in expected]
+    for one, other in zip(explanations, expected, strict=True):
+        np.testing.assert_allclose(one.scores, other.scores, atol=1e-5)
+    assert [each["method"] for each in compared.json()["explanations"]] == ["occlusion"] * 2 + ["lime"] * 2
+    assert cost.json()["cost"] == 2 * cheap.json()["cost"]
 
 
 def test_predictions(asked: Any) -> None:

@@ -81,6 +81,15 @@ def test_a_job_has_the_explanations_in_order_and_errors_of_its_inputs(asked: Any
     assert (deleted, gone) == (200, "unknown_job")
 
 
+def test_a_job_of_every_class_has_them_by_input(asked: Any, tmp_path: Path) -> None:
+    async def use(client: httpx2.AsyncClient) -> Any:
+        body = {"inputs": list(TEXTS[:2]), "method": "occlusion", "target": "all"}
+        return await ended(client, (await client.post("/v1/jobs", json=body)).headers["location"])
+
+    made = asked(use, tiny_config(jobs=tmp_path / "jobs.db"))
+    assert [sorted(each["target"]["index"] for each in own["explanations"]) for own in made["results"]] == [[0, 1]] * 2
+
+
 def test_jobs_need_a_file(asked: Any) -> None:
     async def use(client: httpx2.AsyncClient) -> httpx2.Response:
         return await client.post("/v1/jobs", json={"inputs": [TEXT]})

@@ -17,6 +17,7 @@ from didact.service.config import ServedModel, ServiceLimits
 from didact.service.problems import Refusal
 from didact.service.rates import Rates
 from didact.service.tasks import Explaining, Predicting
+from didact.service.tickets import GRACE, Tickets
 from didact.service.waiting import Waiting
 from didact.service.work import Work
 from didact.testing.tiny import TEXTS, tiny_model
@@ -104,8 +105,67 @@ def test_a_full_queue_refuses_with_the_time_until_there_is_room() -> None:
     with pytest.raises(Refusal) as refused:
         waiting.accept([work(TEXT, cost=45)])
     assert refused.value.status_code == 429
-    assert refused.value.headers == {"Retry-After": "4"}  # 4.5 s wait, 4.5 s come: room for them after 4 s
+    assert refused.value.headers is not None
+    assert refused.value.headers["Retry-After"] == "4"  # 4.5 s wait, 4.5 s come: room for them after 4 s
+
+
+def refused_with(waiting: Waiting, cost: float, ticket: str = "") -> tuple[float, str]:
+    with pytest.raises(Refusal) as refused:
+        waiting.accept([work(TEXT, cost=cost)], ticket)
+    assert refused.value.status_code == 429
+    return float(str(refused.value.more["retry_after"])), str(refused.value.more["ticket"])
+
+
+def test_a_refused_request_finds_room_when_it_comes_back_at_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    rates = Rates()
+    rates.learn("occlusion", cost=1, seconds=1)
+    waiting = Waiting(ServiceLimits(queued_seconds=20), rates)
+    waiting.accept([work(TEXT, cost=15)])
     waiting.accept([work(TEXT, cost=4)])
+    first_wait, ticket = refused_with(waiting, cost=10)
+    second_wait, _ = refused_with(waiting, cost=10)
+    assert second_wait >= first_wait + 9, "promised work is done one after the other"
+    refused_with(waiting, cost=0.5)  # there is room for it, but that is promised
+    refused_with(waiting, 10, ticket)  # it comes long before its time
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + first_wait)
+    waiting.accept([work(TEXT, cost=10)], ticket)
+    refused_with(waiting, 10, ticket)  # a ticket is good for one request
+
+
+def test_tickets_that_do_not_come_back_keep_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    tickets = Tickets()
+    ticket = tickets.issue(1.0, 5.0)
+    assert tickets.promised(2.0) == 5.0
+    assert tickets.promised(0.5) == 0.0
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 1.0 + GRACE + 0.1)
+    assert tickets.promised(2.0) == 0.0
+    assert not tickets.use(ticket.name)
+
+
+def test_a_batch_waits_for_requests_that_come_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("didact.service.waiting.PAUSE", 20.0)
+    monkeypatch.setattr("didact.service.waiting.GATHERING", 1e9)
+    waiting = Waiting(ServiceLimits(), Rates())
+    works = [work(TEXT) for _ in range(5)]
+    waiting.accept(works[:1])
+    assert waiting.take() == works[:1], "a single request does not wait"
+    waiting.finished()
+    waiting.accept(works[1:3])
+    assert waiting.take() == works[1:3]
+    waiting.finished()
+    waiting.accept(works[3:4])
+    threading.Timer(0.05, waiting.accept, [works[4:]]).start()
+    assert waiting.take() == works[3:]
+
+
+def test_a_batch_takes_no_longer_than_its_seconds() -> None:
+    rates = Rates()
+    rates.learn("occlusion", cost=100, seconds=1)
+    waiting = Waiting(ServiceLimits(batch_seconds=0.35), rates)
+    waiting.accept([work(TEXT) for _ in range(5)])  # a tenth of a second each
+    assert len(waiting.take()) == 3
 
 
 def test_an_empty_queue_takes_any_request() -> None:

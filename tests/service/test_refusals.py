@@ -30,6 +30,9 @@ BODIES: dict[str, tuple[bytes, int, str]] = {
     "unknown method": (b'{"inputs": ["a b"], "method": "../../etc"}', 422, "unknown_name"),
     "unknown setting": (b'{"inputs": ["a b"], "method": "lime", "settings": {"nonsense": 1}}', 422, "invalid"),
     "unknown label": (b'{"inputs": ["a b"], "target": "neutral"}', 422, "invalid"),
+    "a pair of one label": (b'{"inputs": ["a b"], "target": ["positive"]}', 422, "invalid"),
+    "a pair of equal labels": (b'{"inputs": ["a b"], "target": ["positive", 1]}', 422, "invalid"),
+    "a pair of spans": (b'{"inputs": ["a b"], "target": [{"start": 0, "end": 1}, "positive"]}', 422, "invalid"),
     "unknown model": (b'{"inputs": ["a b"], "model": "../../../etc/passwd"}', 404, "unknown_model"),
     "unknown explainer": (b'{"inputs": ["a b"], "explainer": "x"}', 422, "unknown_name"),
     "a file of the server": (

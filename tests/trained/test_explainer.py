@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from didact.checksums import sealed
-from didact.errors import FormatError, InputError, MismatchError, ModelError, ParameterError
+from didact.errors import FormatError, InputError, MismatchError, ModelError, ParameterError, TargetError
 from didact.meter import metered
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
@@ -382,3 +382,15 @@ def test_a_folder_of_the_first_format_is_read(tmp_path: Path) -> None:
     assert json.loads(text)["didact_explainer"] == 3
     assert "teacher" not in text
     assert LearnedExplainer.from_pretrained(tmp_path).parameters == explainer.parameters
+
+
+@pytest.mark.parametrize("signal", [Regression(), Labelling(), Ranking()])
+def test_contrastive_targets_are_refused_with_what_to_do(model: Model, signal: Signal) -> None:
+    first, second = model.labels
+    with pytest.raises(TargetError) as caught:
+        made(model, signal).explain(model, [TEXTS[0]], [(second, first)])
+    message = str(caught.value)
+    assert (
+        f"learned to explain one label, and was given the contrastive target '{second} rather than {first}'" in message
+    )
+    assert message.endswith("give one label, or a method in its place (see 'didact list methods')")

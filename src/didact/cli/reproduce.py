@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument("--table", type=int, metavar="N", help="only this table")
     chosen.add_argument("--figure", type=int, metavar="N", help="only this figure")
-    chosen.add_argument("--recipe", type=Path, metavar="FILE", help="measure what a recipe says, into --out/NAME")
+    chosen.add_argument("--recipe", type=Path, metavar="FILE", help="measure what a recipe describes, into --out/NAME")
     chosen.add_argument(
         "--neutral",
         metavar="ENCODER",

@@ -9,7 +9,7 @@ from didact.cli import options as shared
 from didact.cli import running
 
 NAME = "run"
-HELP = "Carry out an experiment as a recipe file says; resume where an earlier run of it stopped."
+HELP = "Run the experiment that a recipe file describes; an earlier run of it is resumed where it stopped."
 EXAMPLES = """examples:
   didact run recipes/grading/sst2.toml
   didact run recipes/simulability/quick.toml

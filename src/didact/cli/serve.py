@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from didact.service.config import ServedModel, ServiceConfig
 
 NAME = "serve"
-HELP = "Explain over HTTP: a service for other programs, on this machine unless a token is set."
+HELP = "Explain over HTTP: a page for people and a service for programs, on this machine unless a token is set."
 EXAMPLES = """examples:
   didact serve
   didact serve --model reviews=./my-model --explainer reviews:fast=runs/l2e
@@ -54,17 +54,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--allow-host", metavar="NAME", action="append", default=None, help="a further name under which it is reached"
     )
     parser.add_argument("--jobs", type=Path, metavar="FILE", help="SQLite file of jobs (default: no jobs)")
+    parser.add_argument(
+        "--runs", type=Path, metavar="DIR", help="folder of reports to show under /runs (default: no reports)"
+    )
 
 
 def run(options: argparse.Namespace) -> None:
     """Serve until a signal."""
-    missing = [name for name in ("fastapi", "prometheus_client", "uvicorn") if find_spec(name) is None]
-    if missing:
-        raise InputError(f"the service needs {', '.join(missing)}; pip install 'didact[service]'")
+    check_installed()
     config = configured(options)
     from didact.service.serving import serve
 
     serve(config, lambda place: printing.line(f"didact serves {place} (stop with Ctrl-C)"))
+
+
+def check_installed() -> None:
+    """Refuse where the libraries of the service are missing."""
+    missing = [name for name in ("fastapi", "prometheus_client", "uvicorn") if find_spec(name) is None]
+    if missing:
+        raise InputError(f"the service needs {', '.join(missing)}; pip install 'didact[service]'")
 
 
 def configured(options: argparse.Namespace) -> ServiceConfig:
@@ -75,16 +83,18 @@ def configured(options: argparse.Namespace) -> ServiceConfig:
         "models": _models(options),
         "host": options.host,
         "port": options.port,
-        "token": _token(options.token_file),
+        "token": read_token(options.token_file),
         "hosts": options.allow_host,
         "jobs": options.jobs,
+        "runs": options.runs,
     }
     if options.config is not None:
         return read_config(options.config, **given)
     return ServiceConfig(**{name: value for name, value in given.items() if value is not None})
 
 
-def _token(file: Path | None) -> str | None:
+def read_token(file: Path | None) -> str | None:
+    """The bearer token in a file, or else in the environment; None where there is neither."""
     if file is None:
         return os.environ.get(TOKEN) or None
     try:

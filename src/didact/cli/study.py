@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from didact.cli import printing
 from didact.cli.options import CommandParser
+from didact.cli.serve import TOKEN, check_installed, read_token
 from didact.errors import InputError, ParameterError
 
 if TYPE_CHECKING:
     from didact.types import Explanation
 
 NAME = "study"
-HELP = "Study explanations with people: create a blind study, see its results, export its answers."
+HELP = "Study explanations with people: create a blind study, serve its pages, see its results, export its answers."
 EXAMPLES = """examples:
   didact study create runs/reviews --explainers lime,attention --items 60 --raters 20 --out runs/study
   didact study create runs/reviews --protocol simulate --items 24 --learning 16
+  didact study serve runs/study
   didact study results runs/study
   didact study export runs/study --format csv,parquet
   didact study delete runs/study K7QF-2M9X
@@ -108,6 +112,59 @@ def _create(options: argparse.Namespace) -> None:
     printing.line(f"Complete {study.folder / 'preregistration.md'} before the first rater joins: it is hashed then.")
     printing.line(f"Invitation codes: {study.folder / 'codes.txt'}")
     printing.line(study.folder)
+
+
+def _add_serve(parser: argparse.ArgumentParser) -> None:
+    _add_folder(parser)
+    parser.add_argument(
+        "--host", default="127.0.0.1", help=f"address to listen on (default: 127.0.0.1); any other needs {TOKEN}"
+    )
+    parser.add_argument("--port", type=int, default=8400, help="default: 8400; 0 takes any that is free")
+    parser.add_argument(
+        "--public",
+        metavar="URL",
+        help="address that raters open, where a proxy stands before: https://study.example.org",
+    )
+    parser.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help=f"file with the owner's key (or set {TOKEN}; default: made up and printed)",
+    )
+
+
+def _serve(options: argparse.Namespace) -> None:
+    check_installed()
+    from didact.experiments.people import report
+    from didact.service.config import ServiceConfig, ServiceLimits, is_loopback
+    from didact.service.studies.serving import FORM_BYTES, serve_study
+    from didact.study.session import Study
+
+    study = Study(options.folder)
+    given = read_token(options.token_file)
+    key = secrets.token_urlsafe(12) if given is None and is_loopback(options.host) else given
+    secure, hosts = _public(options.public)
+    config = ServiceConfig(
+        host=options.host, port=options.port, token=key, hosts=hosts, limits=ServiceLimits(body=FORM_BYTES)
+    )
+
+    def announce(place: str) -> None:
+        printing.line(f"raters open {options.public or place} (stop with Ctrl-C)")
+        printing.line(f"the owner opens {options.public or place}/owner")
+        if given is None:
+            printing.line(f"the owner's key is {key}")
+
+    serve_study(study, config, report.page, announce, secure=secure)
+
+
+def _public(address: str | None) -> tuple[bool, tuple[str, ...]]:
+    """Whether raters come by HTTPS, and the name of the host that they open."""
+    if address is None:
+        return False, ()
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/"):
+        raise ParameterError(f"--public takes an address such as https://study.example.org, got {address!r:.80}")
+    return parts.scheme == "https", (parts.hostname,)
 
 
 def _add_results(parser: argparse.ArgumentParser) -> None:
@@ -218,6 +275,7 @@ def _read(source: Path) -> dict[str, list[Explanation]]:
 
 ACTIONS: dict[str, Action] = {
     "create": ("Make a study from the explanations of a run.", _add_create, _create),
+    "serve": ("Serve the pages that raters and the owner open in a browser.", _add_serve, _serve),
     "results": ("Analyse what raters have answered, and write the report.", _add_results, _results),
     "export": ("Write all answers as tables.", _add_export, _export),
     "invite": ("Make further invitation codes.", _add_invite, _invite),

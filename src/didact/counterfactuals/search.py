@@ -17,6 +17,8 @@ Edits = frozenset[Edit]
 
 PAIRED = 8
 """Units of which all pairs are tried when a text is built up from a few units."""
+TOGETHER = 8
+"""About so many numbers of units are tried when several are put back at once."""
 DENSE = 40
 """Up to so many units changed together every number is tried; beyond, every second, then fewer."""
 
@@ -27,8 +29,9 @@ class FlipSearch:
     1. Every single edit is tried, so a flip by one unit is never missed.
     2. Each unit keeps its best edit. Units are edited together, those with the strongest effect first: 2, 3, 4, ...
     3. Where nothing flips, texts of one unit and of two are tried, then a beam search goes on to larger sets.
-    4. Units that are not needed for a flip are put back, one by one.
-    5. A beam search looks for smaller sets with what is left of the budget.
+    4. Units that are not needed for a flip are put back, several at once where the prediction stays flipped.
+    5. A beam search looks for smaller sets with what is left of the budget, among the strongest edits where it is
+       too little for all.
 
     Args:
         model: the explained model.
@@ -140,20 +143,31 @@ class FlipSearch:
             self._try(first & second for first, second in combinations(nearest, 2))
 
     def _put_back(self) -> None:
-        """Take edits back as long as the prediction stays flipped without them."""
+        """Take edits back as long as the prediction stays flipped: each alone, then those least needed at once."""
         while self.best is not None and len(self.best) > 1:
             before = self.best
-            self._try(before - {edit} for edit in before)
+            without = {edit: before - {edit} for edit in sorted(before)}
+            self._try(without.values())
             if self.best == before:
                 return
+            spare = [edit for edit, rest in without.items() if rest in self.known and self._flips(self.known[rest])]
+            spare.sort(key=lambda edit: self._margin(without[edit]), reverse=True)
+            step = len(spare) // TOGETHER + 1
+            self._try(before - set(spare[:size]) for size in range(2, len(spare) + 1, step))
 
     def _grow(self, largest: int) -> None:
         """Beam search over sets of two edits and more, up to a size; ends at the first size that flips."""
         before, beam = self.best, [Edits([edit]) for edit in self._order]
         for size in range(2, largest + 1):
-            width = max(1, self.left // max(1, len(self._order) * (largest + 1 - size)))
-            grown = {edits | {edit} for edits in beam[:width] for edit in self._order if edit not in edits}
+            share = self.left // (largest + 1 - size)
+            tried = min(max(PAIRED, share), len(self._order))
+            width = max(1, share // tried)
+            grown = {edits | {edit} for edits in beam[:width] for edit in self._others(edits)[:tried]}
             self._try(sorted(grown, key=sorted))
             if self.best != before or not self.left:
                 return
             beam = sorted((edits for edits in grown if edits in self.known), key=self._margin, reverse=True)
+
+    def _others(self, edits: Edits) -> list[Edit]:
+        """The edits that are not among these, strongest first."""
+        return [edit for edit in self._order if edit not in edits]

@@ -16,6 +16,12 @@ from didact.types import Explanation, Prediction
 
 LISTED = 6
 """Words listed on each side."""
+NAMED = 8
+"""Changed words that the sentence about a flip names; all of them stand in the text below it."""
+EXCERPTED, AROUND = 80, 10
+"""Of a text with more units than the first, so many units before and after each change are shown again."""
+LONG, LONGER = 150, 280
+"""Texts with so many units are printed smaller, so that the record stays on one page."""
 
 
 def page(explanation: Explanation, flip: Flip, trust: Trust, made: str, command: str) -> str:
@@ -23,7 +29,7 @@ def page(explanation: Explanation, flip: Flip, trust: Trust, made: str, command:
     sections = [
         ("Prediction", _prediction(explanation.prediction)),
         ("Why", f'<div class="words">{coloured(explanation)}</div>{_sides(explanation)}'),
-        ("What would change it", _flip(flip)),
+        ("What would change it", flip_html(flip)),
         ("How far to trust this explanation", _paragraph(f"{trust.verdict}.")),
         ("What the model did not see", _unseen(explanation)),
         ("Where this comes from", _origin(explanation, flip, made, command)),
@@ -35,7 +41,8 @@ def page(explanation: Explanation, flip: Flip, trust: Trust, made: str, command:
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<meta name="color-scheme" content="light dark">',
             f"<title>Decision record</title>\n<style>\nbody{{margin:0}}\n{stylesheet()}\n{_RULES}</style>\n</head>",
-            f'<body class="didact"><main class="record"><h1>Decision record</h1>{_lead(explanation)}{body}</main>',
+            f'<body class="didact"><main class="{_classes(explanation)}"><h1>Decision record</h1>{_lead(explanation)}',
+            f"{body}</main>",
             "</body>\n</html>\n",
         ]
     )
@@ -64,11 +71,21 @@ def _named(prediction: Prediction) -> str:
 
 
 def _changes(flip: Flip) -> str:
-    parts = [
-        f"“{name(change.before)}” " + (f"replaced by “{name(change.after)}”" if change.after else "deleted")
-        for change in flip.changes
-    ]
+    """The changed words: replacements one by one, deletions together; of many the first."""
+    parts = [f"“{name(each.before)}” replaced by “{name(each.after)}”" for each in flip.changes if each.after]
+    deleted = [f"“{name(each.before)}”" for each in flip.changes if not each.after]
+    if len(deleted) > NAMED:
+        deleted = [*deleted[: NAMED - 1], f"{len(deleted) - NAMED + 1} more words"]
+    if deleted:
+        *first, last = deleted
+        parts.append(f"{', '.join(first)} and {last} deleted" if first else f"{last} deleted")
     return ", ".join(parts)
+
+
+def _classes(explanation: Explanation) -> str:
+    """Classes of the page: long texts are printed smaller."""
+    count = len(explanation.units)
+    return "record" + (" long" if count > LONG else "") + (" longer" if count > LONGER else "")
 
 
 def _lead(explanation: Explanation) -> str:
@@ -110,20 +127,43 @@ def _side(title: str, explanation: Explanation, units: Sequence[int], written: S
     return f'<div><h3>{title}</h3><table class="scores"><tbody>{rows}</tbody></table>{empty}</div>'
 
 
-def _flip(flip: Flip) -> str:
+def flip_html(flip: Flip) -> str:
+    """What flips the prediction, in words and in the text, to put into an element of class "didact"."""
     shown = "".join(f'<p class="text" dir="auto">{_edited(flip, field)}</p>' for field in range(len(flip.after.fields)))
     return _paragraph(flip_sentence(flip)) + (shown if flip.changes else "")
 
 
 def _edited(flip: Flip, field: int) -> str:
-    """A text with what is deleted struck out and what is put in underlined."""
-    text, parts, end = flip.units.example.texts[field], [], 0
-    for change in flip.changes:
-        if change.place.field == field:
-            added = f" <ins>{html_text(change.after)}</ins>" if change.after else ""
-            parts.append(f"{html_text(text[end : change.place.start])}<del>{html_text(change.before)}</del>{added}")
-            end = change.place.end
-    return "".join(parts) + html_text(text[end:])
+    """A text with what is deleted struck out and what is put in underlined; of a long one what is near changes."""
+    text = flip.units.example.texts[field]
+    parts, end = [], 0
+    for start, stop in _shown(flip, field):
+        parts.append("… " if start > end else "")
+        end = start
+        for change in flip.changes:
+            if change.place.field == field and start <= change.place.start < stop:
+                added = f" <ins>{html_text(change.after)}</ins>" if change.after else ""
+                parts.append(f"{html_text(text[end : change.place.start])}<del>{html_text(change.before)}</del>{added}")
+                end = change.place.end
+        parts.append(html_text(text[end:stop]))
+        end = stop
+    return "".join(parts) + (" …" if end < len(text) else "")
+
+
+def _shown(flip: Flip, field: int) -> list[tuple[int, int]]:
+    """The parts of a text that are shown with its changes, by their first and last characters."""
+    text, spans = flip.units.example.texts[field], [span for span in flip.units.spans if span.field == field]
+    if len(flip.units) <= EXCERPTED:
+        return [(0, len(text))]
+    starts = {change.place.start for change in flip.changes}
+    parts: list[tuple[int, int]] = []
+    for number in (number for number, span in enumerate(spans) if span.start in starts):
+        start = spans[max(0, number - AROUND)].start
+        stop = spans[min(len(spans) - 1, number + AROUND)].end
+        if parts and start <= parts[-1][1]:
+            start = parts.pop()[0]
+        parts.append((start, stop))
+    return parts
 
 
 def _unseen(explanation: Explanation) -> str:
@@ -169,11 +209,16 @@ _RULES = """
 .didact .record .facts{display:block}
 .record .facts div{display:grid;grid-template-columns:6rem 1fr;gap:.5rem}
 @media (max-width: 34rem){.record .sides{grid-template-columns:1fr}}
-@page{size:A4;margin:14mm}
+@page{margin:12mm 14mm}
 @media print{
  html{font-size:12px}
  .didact{font-size:12px;line-height:1.4;print-color-adjust:exact;-webkit-print-color-adjust:exact}
  .didact main.record{max-width:none;padding:0}
  .record section{margin:.7rem 0 0}
+ .didact .record .text{max-width:none}
+ .didact .record .scores,.record .sides{line-height:1.3}
+ .didact .record .scores td,.didact .record .scores th{padding-top:.05rem;padding-bottom:.05rem}
+ .didact .long .text{font-size:10.5px;line-height:1.45}
+ .didact .longer .text{font-size:9px;line-height:1.4}
 }
 """

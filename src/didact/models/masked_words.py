@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from didact.errors import ModelError
-from didact.models.eval_mode import evaluating, quiet
+from didact.models.encoders import check_weights, pretrained, read_config, read_network, reading
+from didact.models.eval_mode import evaluating
 from didact.types import Units
 
 if TYPE_CHECKING:
@@ -57,15 +58,11 @@ class MaskedWords:
 
 def _loaded(source: object) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     if isinstance(source, tuple) and len(source) == 2:
-        network, tokenizer = source
-    elif isinstance(source, str):
-        from transformers import AutoModelForMaskedLM, AutoTokenizer
-
-        try:
-            with quiet():
-                network, tokenizer = AutoModelForMaskedLM.from_pretrained(source), AutoTokenizer.from_pretrained(source)
-        except (OSError, ValueError) as problem:
-            raise ModelError(f"cannot load a masked language model from {source!r:.200}: {problem!s:.300}") from None
-    else:
+        return source
+    if not isinstance(source, str):
         raise ModelError(f"a masked language model is a Hub id, a directory or (model, tokenizer), got {source!r:.80}")
+    with reading(f"the masked language model {source!r:.200}", "(give a directory or Hub id of one, such as BERT)"):
+        tokenizer = pretrained("AutoTokenizer", source)
+        network, report = read_network("AutoModelForMaskedLM", source, read_config(source))
+    check_weights(report, repr(source), lambda _: True, "; without them it cannot propose words")
     return network, tokenizer

@@ -34,9 +34,20 @@ def fragment(explanations: Sequence[Explanation], *, foreign: bool = True) -> st
         InputError: there is no explanation.
     """
     groups = facts.grouped(explanations)
-    sections = (_example(group, number, len(groups)) for number, group in enumerate(groups, start=1))
     styles = isolated(_styles(groups)) if foreign else _styles(groups)
-    return f'<div class="didact"><style>{styles}</style>{"".join(sections)}</div>'
+    return f'<div class="didact"><style>{styles}</style>{_examples(groups)}</div>'
+
+
+def unstyled(explanations: Sequence[Explanation]) -> tuple[str, str]:
+    """HTML for a document that has the style sheets of explanations and photos, and the CSS of these images alone.
+
+    The HTML has no style of its own, so that a document may forbid any.
+
+    Raises:
+        InputError: there is no explanation.
+    """
+    groups = facts.grouped(explanations)
+    return _examples(groups), photo_rules(group.example for group in groups)
 
 
 def page(
@@ -142,6 +153,10 @@ def _link(group: facts.Group, number: int) -> str:
         f'<span class="snippet" dir="auto">{html_text(facts.snippet(group.example))}</span>'
         f'<span class="predicted">{predicted}</span></a></li>'
     )
+
+
+def _examples(groups: Sequence[facts.Group]) -> str:
+    return "".join(_example(group, number, len(groups)) for number, group in enumerate(groups, start=1))
 
 
 def _example(group: facts.Group, number: int, total: int, *, anchor: bool = False) -> str:
@@ -314,8 +329,8 @@ def _bar(strength: float, signed: bool, two_sided: bool) -> str:
     width = abs(strength) * (50 if two_sided else 100)
     left = (50 - width if strength < 0 else 50) if two_sided else 0
     step = level(math.copysign(strength != 0, strength), signed)
-    bar = f'<i class="{step}" style="left:{left:.1f}%;width:{width:.1f}%"></i>' if step else ""
-    return f'<span class="track{" two" if two_sided else ""}">{bar}</span>'
+    bar = f'<rect class="{step}" x="{left:.1f}%" width="{width:.1f}%" height="100%"/>' if step else ""
+    return f'<svg class="track{" two" if two_sided else ""}" aria-hidden="true">{bar}</svg>'
 
 
 def _legend(group: facts.Group) -> str:

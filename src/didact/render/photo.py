@@ -18,9 +18,12 @@ _SQUARES = 100
 
 
 def photo_rules(examples: Iterable[Example]) -> str:
-    """CSS that holds each image once, however many methods explain it."""
+    """CSS that holds each image and its size once, however many methods explain it."""
     images = {field.fingerprint: field for each in examples for field in each.fields if isinstance(field, Image)}
-    return "\n".join(f".didact .{_name(image)}{{background-image:url({_data(image)})}}" for image in images.values())
+    return "\n".join(
+        f".didact .{_name(image)}{{background-image:url({_data(image)})}}.didact .{_frame(image)}{{{_size(image)}}}"
+        for image in images.values()
+    )
 
 
 def photo_styles() -> str:
@@ -37,7 +40,7 @@ def photo_styles() -> str:
 def photo(image: Image, label: str) -> str:
     """The image as it is."""
     inner = f'<div class="photo {_name(image)}" role="img" aria-label="{label}"></div>'
-    return f'<div class="picture" style="{_frame(image)}">{inner}</div>'
+    return f'<div class="picture {_frame(image)}">{inner}</div>'
 
 
 def explained_photo(explanation: Explanation, field: int, label: str, titles: Sequence[str]) -> str:
@@ -50,7 +53,7 @@ def explained_photo(explanation: Explanation, field: int, label: str, titles: Se
         if region.field == field
     )
     return (
-        f'<div class="picture" style="{_frame(image)}"><div class="photo faded {_name(image)}"></div>'
+        f'<div class="picture {_frame(image)}"><div class="photo faded {_name(image)}"></div>'
         f'<svg viewBox="0 0 {width} {height}" shape-rendering="crispEdges" role="img" aria-label="{label}">'
         f"{shapes}</svg></div>"
     )
@@ -86,6 +89,10 @@ def _rectangle(left: int, top: int, width: int, height: int) -> str:
 
 
 def _frame(image: Image) -> str:
+    return f"frame-{image.fingerprint}"
+
+
+def _size(image: Image) -> str:
     width, height = image.size
     squares = ";image-rendering:pixelated" if width <= _SQUARES else ""  # of a tiny image
     return f"width:{max(width, SHOWN)}px;aspect-ratio:{width}/{height}{squares}"

@@ -177,8 +177,10 @@ div.didact{padding:0 1.1rem;border-radius:.4rem}
 .didact .list b{font-weight:650;white-space:nowrap}
 .didact .list th,.didact .list td{padding:.3rem 1.25rem .3rem 0;border-bottom:1px solid var(--line)}
 .didact .list td:last-child{min-width:18rem;padding-right:0}
-.didact .track{display:block;position:relative;height:.95em;margin-top:.25em;border-left:1px solid var(--line)}
+.didact .track{display:block;position:relative;width:100%;height:.95em;margin-top:.25em;
+ border-left:1px solid var(--line)}
 .didact .track.two{border-left:0;background:linear-gradient(var(--line),var(--line)) 50% 0/1px 100% no-repeat}
+.didact .track rect{fill:var(--tint)}
 .didact .track i{position:absolute;top:0;bottom:0;background:var(--tint);border-radius:1px}
 @media (max-width: 46rem){
  .didact main{padding:2rem 1.1rem 3rem}

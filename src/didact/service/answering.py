@@ -23,6 +23,11 @@ def service_of(request: Request) -> Service:
     return service
 
 
+def ticket_of(request: Request) -> str:
+    """The ticket that an earlier refusal gave the request; empty where it has none."""
+    return request.headers.get("retry-ticket", "")
+
+
 async def computed(request: Request, worker: ModelWorker, works: Sequence[Work], seconds: float | None) -> Outcomes:
     """What became of each work of one request, once all are done.
 
@@ -31,7 +36,7 @@ async def computed(request: Request, worker: ModelWorker, works: Sequence[Work],
     """
     limit = service_of(request).config.limits.seconds
     allowed = limit if seconds is None else min(seconds, limit)
-    worker.waiting.accept(works)
+    worker.waiting.accept(works, ticket_of(request))
     results = asyncio.gather(*(asyncio.wrap_future(work.result) for work in works), return_exceptions=True)
     gone = asyncio.ensure_future(_gone(request))
     ends: set[asyncio.Future[Any]] = {results, gone}
@@ -60,7 +65,7 @@ async def computed_single(request: Request, worker: ModelWorker, work: Work, sec
 def late(works: Sequence[Work], seconds: float) -> Refusal:
     """The refusal when the time is up, with estimates where all works have some."""
     known = [work.partial for work in works]
-    partial = [each.to_dict() for own in known if own is not None for each in own]
+    partial = [plain for work in works if work.partial is not None for plain in work.plain(work.partial)]
     begun = "was being computed" if any(work.started for work in works) else "was waiting"
     return Refusal(
         504,

@@ -19,9 +19,11 @@ from didact.service.core import Service
 from didact.service.guard import Guard
 from didact.service.job_runner import JobRunner
 from didact.service.jobs import JobStore
-from didact.service.problems import Refusal, answer, refusal_of
+from didact.service.pages import playground, runs, shell, signing
+from didact.service.pages.signing import SignIn
+from didact.service.problems import answer
 from didact.service.routes import explaining, jobs, listing, streaming
-from didact.service.strict import invalid
+from didact.service.strict import as_refusal
 
 LOG = logging.getLogger("didact.service")
 LAST_SECONDS = 30.0
@@ -57,11 +59,12 @@ def create_app(config: ServiceConfig) -> FastAPI:
     )
     app.state.service = service
     app.state.jobs = None
-    for router in (explaining.router, streaming.router, jobs.router, listing.router):
-        app.include_router(router)
+    app.state.sign_in = None if config.token is None else SignIn(config.token)
+    for part in (explaining, streaming, jobs, listing, shell, signing, playground, runs):
+        app.include_router(part.router)
     for kind in (HTTPException, RequestValidationError, DidactError):
         app.add_exception_handler(kind, _refused)
-    app.add_middleware(Guard, config=config, observe=_observer(service))
+    app.add_middleware(Guard, config=config, observe=_observer(service), sign_in=app.state.sign_in)
     return app
 
 
@@ -75,8 +78,4 @@ def _observer(service: Service):  # type: ignore[no-untyped-def] # the type is G
 
 async def _refused(request: Request, problem: Exception) -> Response:
     """Any error as the one shape; the text of an unexpected one stays in the log."""
-    if isinstance(problem, RequestValidationError):
-        return answer(invalid(problem))
-    if isinstance(problem, HTTPException) and not isinstance(problem, Refusal):
-        return answer(Refusal(problem.status_code, str(problem.detail), headers=problem.headers))
-    return answer(refusal_of(problem))
+    return answer(as_refusal(problem))

@@ -53,6 +53,7 @@ class ServiceLimits:
         job_cost: of one job.
         job_inputs: texts or images of a job.
         batch_cost: of requests that are computed together; a single request may have more.
+        batch_seconds: expected time of requests that are computed together, for which others wait.
         queued_seconds: expected time that waiting requests take together; more are refused with 429.
         queued: waiting requests.
         jobs: jobs that are not finished.
@@ -69,6 +70,7 @@ class ServiceLimits:
     job_cost: float = 1e10
     job_inputs: int = 2_000
     batch_cost: float = 65_536
+    batch_seconds: float = 1.0
     queued_seconds: float = 20.0
     queued: int = 512
     jobs: int = 64
@@ -93,6 +95,7 @@ class ServiceConfig:
         origins: further origins, such as "https://example.org", whose pages may call the service.
         limits: sizes.
         jobs: SQLite file of jobs; without it there are none.
+        runs: folder of reports that are shown under ``/runs`` and where new ones are saved; without it there are none.
         job_days: how long a job that ended is kept.
     """
 
@@ -104,6 +107,7 @@ class ServiceConfig:
     origins: Sequence[str] = ()
     limits: ServiceLimits = ServiceLimits()
     jobs: Path | None = None
+    runs: Path | None = None
     job_days: float = 7.0
 
     def __post_init__(self) -> None:
@@ -149,8 +153,8 @@ def read_config(path: Path, **given: Any) -> ServiceConfig:
         entries["models"] = tuple(_model(table, path) for table in entries["models"])
     if "limits" in entries:
         entries["limits"] = _limits(entries["limits"], path)
-    if "jobs" in entries:
-        entries["jobs"] = Path(text_value(entries["jobs"], "jobs"))
+    for name in {"jobs", "runs"} & set(entries):
+        entries[name] = Path(text_value(entries[name], name))
     return ServiceConfig(**entries | {name: value for name, value in given.items() if value is not None})
 
 

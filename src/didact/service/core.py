@@ -11,7 +11,7 @@ from didact.registry import close_names
 from didact.service.config import ServiceConfig
 from didact.service.monitoring import Monitor
 from didact.service.problems import Refusal, refusal_of
-from didact.service.reading import check_fit, read_examples, read_explainer, read_method, read_target
+from didact.service.reading import check_fit, read_examples, read_explainer, read_method, read_targets
 from didact.service.schemas import CompareBody, ExplainBody, PredictBody
 from didact.service.tasks import Explaining, Predicting, Task
 from didact.service.work import Work
@@ -78,14 +78,15 @@ class Service:
         """A request for predictions as work."""
         worker = self.worker(body.model)
         examples = read_examples(body.inputs, self.config.limits)
-        return worker, [self._work(worker, Predicting(), examples, None, body.seconds)]
+        return worker, [self.work(worker, Predicting(), examples, [None] * len(examples), body.seconds)]
 
     def explaining(self, body: ExplainBody) -> Prepared:
         """A request for explanations as work."""
         worker = self.worker(body.model)
         examples = read_examples(body.inputs, self.config.limits)
         task = self.task(worker, body, examples)
-        return worker, [self._work(worker, task, examples, read_target(body.target), body.seconds)]
+        wanted, targets = read_targets(body.target, worker.model, examples)
+        return worker, [self.work(worker, task, wanted, targets, body.seconds, len(wanted) // len(examples))]
 
     def comparing(self, body: CompareBody) -> tuple[ModelWorker, dict[str, Work | Refusal]]:
         """A comparison as one work per method; a method that cannot explain the input has its refusal instead."""
@@ -101,8 +102,8 @@ class Service:
             try:
                 explainer = read_method(name, dict(body.settings.get(name, {})), worker.model)
                 check_fit(explainer, worker.model, examples)
-                target = read_target(body.target)
-                made[name] = self._work(worker, Explaining(explainer), examples, target, body.seconds)
+                wanted, targets = read_targets(body.target, worker.model, examples)
+                made[name] = self.work(worker, Explaining(explainer), wanted, targets, body.seconds, len(wanted))
             except DidactError as problem:
                 made[name] = refusal_of(problem)
         return worker, made
@@ -112,7 +113,8 @@ class Service:
         worker = self.worker(body.model)
         examples = read_examples(body.inputs, self.config.limits)
         task = self.task(worker, body, examples)
-        made = task.estimate(worker.model, examples)
+        wanted, _ = read_targets(body.target, worker.model, examples)
+        made = task.estimate(worker.model, wanted)
         return worker, made, worker.rates.seconds(task.method, made.seconds)
 
     def task(self, worker: ModelWorker, body: ExplainBody, examples: Sequence[Example]) -> Explaining:
@@ -121,14 +123,16 @@ class Service:
         check_fit(explainer, worker.model, examples)
         return Explaining(explainer, body.explainer)
 
-    def _work(
+    def work(
         self,
         worker: ModelWorker,
         task: Task,
         examples: Sequence[Example],
-        target: TargetLike,
+        targets: Sequence[TargetLike],
         seconds: float | None,
+        classes: int = 1,
     ) -> Work:
+        """A task on examples with its cost; refused where it is more than a request may take."""
         cost = task.estimate(worker.model, examples).seconds
         most = self.config.limits.request_cost
         if cost > most:
@@ -139,4 +143,4 @@ class Service:
                 "too_costly",
                 more={"cost": cost, "limit": most},
             )
-        return Work(task, examples, [target] * len(examples), cost, timed=seconds is not None)
+        return Work(task, examples, targets, cost, classes, timed=seconds is not None)

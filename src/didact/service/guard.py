@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from didact.service.config import ServiceConfig
+from didact.service.pages.signing import SignIn
 from didact.service.problems import Refusal, answer, refusal_of
 
 LOG = logging.getLogger("didact.service")
@@ -20,7 +21,7 @@ OPEN = ("/livez", "/readyz")
 
 SAFE_HEADERS = [
     (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
+    (b"referrer-policy", b"same-origin"),  # with none at all, browsers send forms with the origin "null"
     (b"cache-control", b"no-store"),
     (b"x-frame-options", b"DENY"),
 ]
@@ -33,12 +34,23 @@ class Guard:
         app: what comes behind it.
         config: what is accepted.
         observe: called with path, status and seconds of every answer.
+        is_open: whether a path needs no token.
+        sign_in: lets browsers in that carry a cookie in place of the token.
     """
 
-    def __init__(self, app: ASGIApp, config: ServiceConfig, observe: Callable[[Scope, int, float], None]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        config: ServiceConfig,
+        observe: Callable[[Scope, int, float], None],
+        is_open: Callable[[str], bool] = OPEN.__contains__,
+        sign_in: SignIn | None = None,
+    ) -> None:
         self.app = app
         self.config = config
         self.observe = observe
+        self.is_open = is_open
+        self.sign_in = sign_in
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer or pass on one request."""
@@ -57,7 +69,8 @@ class Guard:
         try:
             self._check(scope)
         except Refusal as refusal:
-            await answer(refusal)(scope, receive, sending)
+            response = answer(refusal) if self.sign_in is None else self.sign_in.refuse(scope, refusal)
+            await response(scope, receive, sending)
         else:
             try:
                 await self.app(scope, self._limited(receive), sending)
@@ -76,7 +89,8 @@ class Guard:
         origin = headers.single("origin")
         if origin and urlsplit(origin).netloc.lower() != host.lower() and origin not in self.config.origins:
             raise Refusal(403, f"pages of {origin!r:.80} may not call this service")
-        if self.config.token is not None and scope["path"] not in OPEN:
+        admitted = self.is_open(scope["path"]) or (self.sign_in is not None and self.sign_in.admits(scope))
+        if self.config.token is not None and not admitted:
             _check_token(headers.single("authorization"), self.config.token)
         length = headers.single("content-length")
         if length and not (length.isascii() and length.isdigit()):

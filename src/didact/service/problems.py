@@ -55,11 +55,15 @@ class Refusal(HTTPException):
         self.code = code or CODES.get(status, "error")
         self.more = dict(more or {})
 
+    @property
+    def message(self) -> str:
+        """The sentence, shortened."""
+        message = str(self.detail)
+        return message if len(message) <= LONGEST else message[: LONGEST - 1] + "…"
+
     def body(self) -> dict[str, object]:
         """The error as plain values."""
-        message = str(self.detail)
-        short = message if len(message) <= LONGEST else message[: LONGEST - 1] + "…"
-        return {"error": {"status": self.status_code, "code": self.code, "message": short, **self.more}}
+        return {"error": {"status": self.status_code, "code": self.code, "message": self.message, **self.more}}
 
 
 def refusal_of(problem: Exception) -> Refusal:

@@ -7,6 +7,7 @@ import binascii
 from collections.abc import Sequence
 
 from didact.api import default_method, load_explainer
+from didact.attribution._classes import check_classes, is_every_class
 from didact.attribution.base import ATTRIBUTIONS, check_inputs, check_needs
 from didact.errors import DidactError, InputError, ParameterError
 from didact.images import encoded_size
@@ -34,9 +35,22 @@ def read_examples(inputs: Sequence[Input], limits: ServiceLimits) -> list[Exampl
     return examples
 
 
-def read_target(given: TargetBody) -> TargetLike:
+def read_targets(
+    given: TargetBody, model: Model, examples: Sequence[Example]
+) -> tuple[list[Example], list[TargetLike]]:
+    """What is explained, and for which target: each example once, or once for every class of the model."""
+    if isinstance(given, str) and is_every_class(given, model):
+        check_classes(model)
+        labels: list[TargetLike] = list(range(len(model.labels)))
+        return [example for example in examples for _ in labels], labels * len(examples)
+    return list(examples), [_target(given)] * len(examples)
+
+
+def _target(given: TargetBody) -> TargetLike:
     """A target as methods take it."""
-    return Span(given.start, given.end, given.field) if isinstance(given, SpanBody) else given
+    if isinstance(given, SpanBody):
+        return Span(given.start, given.end, given.field)
+    return (given[0], given[1]) if isinstance(given, list) else given
 
 
 def read_method(name: str | None, settings: dict[str, object], model: Model) -> Explainer:

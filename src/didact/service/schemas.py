@@ -44,7 +44,12 @@ class SpanBody(RequestShape):
 
 
 Input = str | TextBody | QuestionBody | ImageBody
-TargetBody = StrictInt | StrictStr | SpanBody | None
+Pair = Annotated[list[StrictInt | StrictStr | None], Field(min_length=2, max_length=2)]
+TargetBody = StrictInt | StrictStr | SpanBody | Pair | None
+ABOUT_TARGET = (
+    "A label, its index or a span; a pair of labels for why the first rather than the second; 'all' for every class, "
+    "the most probable first; what is predicted when not given."
+)
 Setting = StrictStr | bool | StrictInt | StrictFloat | None | list[StrictStr | bool | StrictInt | StrictFloat]
 Inputs = Annotated[list[Input], Field(min_length=1, description="Texts, pairs, questions or images.")]
 Seconds = Annotated[float | None, Field(strict=False, gt=0, description="Answer within this time, or with 504.")]
@@ -75,7 +80,7 @@ class ExplainBody(PredictBody):
     method: str | None = Field(None, description="One of /v1/methods; a good one for the model when not given.")
     explainer: str | None = Field(None, description="A saved explainer of the model, in place of a method.")
     settings: dict[str, Setting] = Field(default_factory=dict, description="Settings of the method.")
-    target: TargetBody = Field(None, description="A label, its index or a span; what is predicted when not given.")
+    target: TargetBody = Field(None, description=ABOUT_TARGET)
 
 
 class CompareBody(RequestShape):
@@ -89,7 +94,7 @@ class CompareBody(RequestShape):
     methods: Annotated[list[str], Field(min_length=1)]
     settings: dict[str, dict[str, Setting]] = Field(default_factory=dict, description="Settings by method.")
     model: str | None = None
-    target: TargetBody = None
+    target: TargetBody = Field(None, description=ABOUT_TARGET)
     seconds: Seconds = None
 
 

@@ -11,9 +11,7 @@ import uvicorn
 from didact.service.app import create_app
 from didact.service.config import ServiceConfig
 from didact.service.core import Service
-
-GRACE = 60
-"""Seconds for answers under way once the socket is closed."""
+from didact.service.listening import AnnouncingServer, uvicorn_config
 
 
 def serve(config: ServiceConfig, announce: Callable[[str], None]) -> None:
@@ -24,21 +22,10 @@ def serve(config: ServiceConfig, announce: Callable[[str], None]) -> None:
         announce: called with the service's address once it listens.
     """
     app = create_app(config)
-    options = uvicorn.Config(
-        app,
-        host=config.host,
-        port=config.port,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=15,
-        timeout_graceful_shutdown=GRACE,
-    )
-    DrainingServer(options, app.state.service, announce).run()
+    DrainingServer(uvicorn_config(app, config), app.state.service, announce).run()
 
 
-class DrainingServer(uvicorn.Server):
+class DrainingServer(AnnouncingServer):
     """Answers new requests with 503 while the accepted ones are computed, then ends; a second signal ends it at once.
 
     Args:
@@ -48,9 +35,8 @@ class DrainingServer(uvicorn.Server):
     """
 
     def __init__(self, config: uvicorn.Config, service: Service, announce: Callable[[str], None]) -> None:
-        super().__init__(config)
+        super().__init__(config, announce)
         self.service = service
-        self.announce = announce
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Drain at the first signal."""
@@ -59,19 +45,10 @@ class DrainingServer(uvicorn.Server):
         else:
             self.service.draining = True  # the queues are closed by the loop: a handler must not wait for a lock
 
-    async def startup(self, sockets: object = None) -> None:
-        """Listen, and announce where."""
-        await super().startup(sockets)  # type: ignore[arg-type] # uvicorn's own type
-        for server in self.servers:
-            for listener in server.sockets:
-                host, port = listener.getsockname()[:2]
-                self.announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
-
     async def on_tick(self, counter: int) -> bool:
         """Look whether all that was accepted is done."""
         if self.service.draining:
             self.service.drain()
             if self.service.idle and not self.should_exit:
                 super().handle_exit(signal.SIGTERM, None)
-                self._captured_signals.clear()  # an end that was asked for is no failure
         return await super().on_tick(counter)

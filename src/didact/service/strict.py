@@ -8,9 +8,10 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
 
 from didact.errors import FormatError
-from didact.service.problems import Refusal
+from didact.service.problems import Refusal, refusal_of
 from didact.validation import parse_json
 
 
@@ -40,6 +41,15 @@ class JsonRoute(APIRoute):
             return await handle(JsonRequest(request.scope, request.receive))
 
         return strict
+
+
+def as_refusal(problem: Exception) -> Refusal:
+    """The refusal that any exception of a route means."""
+    if isinstance(problem, RequestValidationError):
+        return invalid(problem)
+    if isinstance(problem, HTTPException) and not isinstance(problem, Refusal):
+        return Refusal(problem.status_code, str(problem.detail), headers=problem.headers)
+    return refusal_of(problem)
 
 
 def invalid(problem: RequestValidationError) -> Refusal:

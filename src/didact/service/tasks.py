@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from didact.counterfactuals.flip import Flip
+from didact.decisions.record import DecisionRecord
 from didact.models import estimate as forecast
 from didact.protocols import Explainer, Model, TargetLike
 from didact.trained.explainer import LearnedExplainer
 from didact.types import Estimate, Example, Explanation, Prediction, Units
 from didact.validation import dump_json
 
-Computed = Prediction | Explanation
+Computed = Prediction | Explanation | Flip | DecisionRecord
 
 ONE_TOKEN = forecast.Pace(1.0, 1)
 """A pace at which an estimate's seconds are model evaluations x tokens."""

@@ -10,7 +10,13 @@ from collections.abc import Sequence
 from didact.service.config import ServiceLimits
 from didact.service.problems import Refusal
 from didact.service.rates import Rates
+from didact.service.tickets import Tickets
 from didact.service.work import Work
+
+PAUSE = 0.005
+"""Seconds without a new request after which a batch is taken as it is."""
+GATHERING = 0.1
+"""Share of the time of the last batch that may be spent on collecting the next."""
 
 
 class Waiting:
@@ -27,11 +33,17 @@ class Waiting:
         self._works: list[Work] = []
         self._running: list[Work] = []
         self._since = 0.0
+        self._before = (1, 0.0)  # works of the last batch, and the seconds that it took
+        self._tickets = Tickets()
         self._change = threading.Condition()
         self._closed = False
 
-    def accept(self, works: Sequence[Work]) -> None:
+    def accept(self, works: Sequence[Work], ticket: str = "") -> None:
         """Take in the works of one request, all or none.
+
+        Args:
+            works: of the request.
+            ticket: what an earlier refusal gave it; room is kept for it at its time.
 
         Raises:
             Refusal: 429 where the queue is full, with the time after which there will be room; 503 while it drains.
@@ -42,7 +54,7 @@ class Waiting:
             for work in works:
                 work.expected = self.rates.seconds(work.task.method, work.cost)
             if not works[0].background:
-                self._check_room(works)
+                self._check_room(works, ticket)
             self._works += works
             self._works.sort(key=lambda work: work.order)
             self._change.notify_all()
@@ -50,6 +62,7 @@ class Waiting:
     def take(self) -> list[Work]:
         """Wait for the next works that can be computed in one call; none when the queue is closed and empty."""
         with self._change:
+            self._gather()
             while True:
                 self._works = [work for work in self._works if work.wanted]
                 if self._works or self._closed:
@@ -57,12 +70,14 @@ class Waiting:
                 self._change.wait()
             self._running = self._batch()
             self._since = time.monotonic()
-            self._works = [work for work in self._works if work not in self._running]
+            taken = set(map(id, self._running))
+            self._works = [work for work in self._works if id(work) not in taken]
             return list(self._running)
 
     def finished(self) -> None:
         """What was taken is done."""
         with self._change:
+            self._before = (len(self._running), time.monotonic() - self._since)
             self._running = []
             self._change.notify_all()
 
@@ -105,6 +120,16 @@ class Waiting:
         with self._change:
             return self._expected()
 
+    def _gather(self) -> None:
+        """Where requests came together before, wait a moment: clients that were just answered send their next ones."""
+        most, seconds = self._before
+        end = time.monotonic() + GATHERING * seconds
+        while 1 < most > len(self._works) and not self._closed:
+            before, rest = len(self._works), min(PAUSE, end - time.monotonic())
+            self._change.wait(max(0.0, rest))
+            if rest <= 0 or len(self._works) <= before:
+                return
+
     def _expected(self) -> float:
         elapsed = time.monotonic() - self._since
         running = sum(work.expected for work in self._running if work.wanted)
@@ -113,29 +138,37 @@ class Waiting:
     def _seconds(self, work: Work) -> float:
         return self.rates.seconds(work.task.method, work.cost)
 
-    def _check_room(self, works: Sequence[Work]) -> None:
-        """Refuse what would wait too long; an empty queue takes any request."""
-        ahead = self._expected()
-        own = sum(work.expected for work in works)
+    def _check_room(self, works: Sequence[Work], ticket: str) -> None:
+        """Refuse what would wait too long; an empty queue takes any request, and one that comes back has its room."""
         waits = [work for work in self._works if not work.background]
-        if waits and (ahead + own > self.limits.queued_seconds or len(waits) + len(works) > self.limits.queued):
-            room = max(ahead + own - self.limits.queued_seconds, ahead / 2)
-            seconds = max(1, math.ceil(room))
-            raise Refusal(
-                429,
-                f"{len(waits)} requests wait, about {ahead:.1f} seconds of work; try again in {seconds} seconds",
-                headers={"Retry-After": str(seconds)},
-                more={"retry_after": seconds},
-            )
+        if not waits or (len(waits) + len(works) <= self.limits.queued and ticket and self._tickets.use(ticket)):
+            return
+        ahead, own, most = self._expected(), sum(work.expected for work in works), self.limits.queued_seconds
+        over = ahead + own + self._tickets.promised(most) - most
+        if over > 0 or len(waits) + len(works) > self.limits.queued:
+            raise self._full(len(waits), ahead, max(ahead + own - most, ahead / 2), own)
+
+    def _full(self, count: int, ahead: float, wait: float, own: float) -> Refusal:
+        ticket = self._tickets.issue(wait, own)
+        seconds = max(1, math.ceil(ticket.due - time.monotonic()))
+        named = {"Retry-Ticket": ticket.name} if ticket.name else {}
+        return Refusal(
+            429,
+            f"{count} requests wait, about {ahead:.1f} seconds of work; try again in {seconds} seconds",
+            headers={"Retry-After": str(seconds), **named},
+            more={"retry_after": seconds} | ({"ticket": ticket.name} if ticket.name else {}),
+        )
 
     def _batch(self) -> list[Work]:
         """The first work, and as many of its kind as fit into a batch."""
         if not self._works:
             return []
         first = self._works[0]
-        batch, cost = [first], first.cost
+        batch, cost, seconds = [first], first.cost, self._seconds(first)
         for work in self._works[1:]:
-            if work.key == first.key and cost + work.cost <= self.limits.batch_cost:
+            own = self._seconds(work)
+            fits = cost + work.cost <= self.limits.batch_cost and seconds + own <= self.limits.batch_seconds
+            if fits and work.key == first.key:
                 batch.append(work)
-                cost += work.cost
+                cost, seconds = cost + work.cost, seconds + own
         return batch

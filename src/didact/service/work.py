@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import Any
 
+from didact.attribution._classes import by_probability
 from didact.protocols import TargetLike
 from didact.service.tasks import Computed, Task
 from didact.types import Example, Explanation
@@ -31,6 +33,7 @@ class Work:
         examples: for each of which there is a result.
         targets: one per example.
         cost: model evaluations x tokens.
+        classes: results per input: 1, or the classes of the model where every class is explained.
         expected: seconds, by the rate measured so far.
         timed: whether its sender named a time, so that estimates before the last are worth having.
         background: whether it waits until no other work does.
@@ -44,6 +47,7 @@ class Work:
     examples: Sequence[Example]
     targets: Sequence[TargetLike]
     cost: float
+    classes: int = 1
     expected: float = 0.0
     timed: bool = False
     background: bool = False
@@ -73,6 +77,17 @@ class Work:
     def wanted(self) -> bool:
         """Whether somebody still waits for the results."""
         return not self._gone.is_set()
+
+    def by_input(self, results: Sequence[Computed]) -> list[list[Computed]]:
+        """Results by input, the most probable class first where every class was explained."""
+        parts = [list(results[at : at + self.classes]) for at in range(0, len(results), self.classes)]
+        if self.classes == 1:
+            return parts
+        return [list(by_probability(each for each in own if isinstance(each, Explanation))) for own in parts]
+
+    def plain(self, results: Sequence[Computed]) -> list[dict[str, Any]]:
+        """Results as plain values, in the order of ``by_input``."""
+        return [each.to_dict() for own in self.by_input(results) for each in own]
 
     def abandon(self) -> None:
         """Nobody waits any more."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from didact.errors import FormatError, InputError
+from didact.errors import FormatError, InputError, StorageError
 
 PATIENCE = 20.0
 """Seconds that a write waits for another process."""
@@ -139,7 +139,7 @@ class Ledger:
 
     def _refused(self, problem: sqlite3.Error) -> InputError | FormatError:
         if isinstance(problem, sqlite3.OperationalError):
-            return InputError(f"cannot write {self.path}: {problem}; nothing was stored, try again")
+            return StorageError(f"cannot write {self.path}: {problem}; nothing was stored, try again")
         return FormatError(f"{self.path} is damaged or no database of a study ({problem}); restore a copy")
 
     @staticmethod
@@ -180,6 +180,11 @@ class Events:
         if rater is None:
             return list(self._select(f"kind IN ({marks})", *kinds))
         return list(self._select(f"rater = ? AND kind IN ({marks})", rater, *kinds))
+
+    def newest(self) -> int:
+        """The number of the newest event; 0 where there is none."""
+        (number,) = self._db.execute("SELECT COALESCE(MAX(number), 0) FROM events").fetchone()
+        return int(number)
 
     def delete(self, numbers: Sequence[int]) -> None:
         """Delete events."""

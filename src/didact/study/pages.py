@@ -84,8 +84,8 @@ def feedback(page: PlannedPage, answer: object) -> str:
         return wording.FEEDBACK_RIGHT if answer == expected else wording.FEEDBACK_PREDICT.format(expected=expected)
     best = page.expected[0]
     first = [label for label, rank in answer.items() if rank == 1] if isinstance(answer, dict) else []
-    right = f"{wording.FEEDBACK_RIGHT} " if first == [best] else ""
-    return right + wording.FEEDBACK_RANK.format(best=best, why=PRACTICE[int(page.item)].why)
+    form = wording.FEEDBACK_RANK_RIGHT if first == [best] else wording.FEEDBACK_RANK
+    return form.format(best=best, why=PRACTICE[int(page.item)].why)
 
 
 def blind(explanation: Explanation, label: str, show: Shown) -> Explanation:

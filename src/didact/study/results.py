@@ -79,7 +79,22 @@ class StudyResults:
     def sentences(self) -> list[str]:
         """What the results say, warnings first."""
         sentences = _rank_sentences(self.rank) if self.rank else _gain_sentences(self.gains) if self.gains else []
-        return [*self._warnings(), *(sentences or ["There are no answers yet that the analysis could use."])]
+        return [*self.warnings, *(sentences or ["There are no answers yet that the analysis could use."])]
+
+    @property
+    def warnings(self) -> list[str]:
+        """Reasons for caution: a changed preregistration, and raters who are inattentive, hasty or not done."""
+        left_out = [each for each in self.raters if not each.kept]
+        hasty = [each for each in self.raters if each.seconds is not None and each.seconds < HASTY]
+        open_raters = [each for each in self.raters if not each.finished]
+        fixed = self.registration.unchanged is not False
+        notes = [
+            "" if fixed else "the preregistration was changed after the first rater had joined; its first text is kept",
+            _counted(left_out, "left out of the analysis: too many attention checks failed"),
+            _counted(hasty, f"taking less than {HASTY:.0f} seconds for half of the pages"),
+            _counted(open_raters, "not finished: looking at results before the end makes chance findings more likely"),
+        ]
+        return [WARNING + note for note in notes if note]
 
     def to_dict(self) -> dict[str, object]:
         """Plain JSON values, null where there is no number."""
@@ -92,18 +107,10 @@ class StudyResults:
             "skill": {name: _plain(rating) for name, rating in self.skill.items()},
         }
 
-    def _warnings(self) -> list[str]:
-        left_out = [each for each in self.raters if not each.kept]
-        hasty = [each for each in self.raters if each.seconds is not None and each.seconds < HASTY]
-        open_raters = [each for each in self.raters if not each.finished]
-        fixed = self.registration.unchanged is not False
-        notes = [
-            "" if fixed else "the preregistration was changed after the first rater had joined; its first text is kept",
-            _counted(left_out, "left out of the analysis: too many attention checks failed"),
-            _counted(hasty, f"taking less than {HASTY:.0f} seconds for half of the pages"),
-            _counted(open_raters, "not finished: looking at results before the end makes chance findings more likely"),
-        ]
-        return [WARNING + note for note in notes if note]
+
+def study_progress(study: Study) -> StudyResults:
+    """Who has joined and how they work, without any analysis: whoever waits for raters need not look at results."""
+    return _unanalysed(study, read_answers(study))
 
 
 def study_results(study: Study, *, resamples: int = 1000) -> StudyResults:
@@ -118,11 +125,8 @@ def study_results(study: Study, *, resamples: int = 1000) -> StudyResults:
     kept = [row for row in rows if checks[row.rater].kept]
     rank = analyse_rankings(kept, design.explainers, resamples=resamples) if design.protocol == "rank" else None
     gains = analyse_gains(kept, design.arms, resamples=resamples) if design.protocol == "simulate" else None
-    return StudyResults(
-        design=design,
-        registration=study.registration(),
-        raters=_progress(study, rows),
-        invited=len(study.ledger.reading().all("invited")),
+    return dataclasses.replace(
+        _unanalysed(study, rows),
         rank=rank,
         gains=gains,
         everyone=None if len(kept) == len(rows) else _analysed(rows, design, resamples),
@@ -130,17 +134,9 @@ def study_results(study: Study, *, resamples: int = 1000) -> StudyResults:
     )
 
 
-def _analysed(rows: Sequence[StudyAnswer], design: StudyDesign, resamples: int) -> RankResults | GainResults | None:
-    if design.protocol == "rank":
-        return analyse_rankings(rows, design.explainers, resamples=resamples)
-    return analyse_gains(rows, design.arms, resamples=resamples)
-
-
-def _skill(rows: Sequence[StudyAnswer], design: StudyDesign) -> dict[str, SkillRating]:
-    try:
-        return skill_ratings(rows, design.explainers, design.seed)
-    except CapabilityError:  # a column less
-        return {}
+def _unanalysed(study: Study, rows: Sequence[StudyAnswer]) -> StudyResults:
+    invited = len(study.ledger.reading().all("invited"))
+    return StudyResults(study.design, study.registration(), _progress(study, rows), invited)
 
 
 def _progress(study: Study, rows: Sequence[StudyAnswer]) -> tuple[RaterProgress, ...]:
@@ -160,6 +156,19 @@ def _progress(study: Study, rows: Sequence[StudyAnswer]) -> tuple[RaterProgress,
         for rater, (joined, pages) in study.raters().items()
         if rater in checks
     )
+
+
+def _analysed(rows: Sequence[StudyAnswer], design: StudyDesign, resamples: int) -> RankResults | GainResults | None:
+    if design.protocol == "rank":
+        return analyse_rankings(rows, design.explainers, resamples=resamples)
+    return analyse_gains(rows, design.arms, resamples=resamples)
+
+
+def _skill(rows: Sequence[StudyAnswer], design: StudyDesign) -> dict[str, SkillRating]:
+    try:
+        return skill_ratings(rows, design.explainers, design.seed)
+    except CapabilityError:  # a column less
+        return {}
 
 
 def _rank_sentences(results: RankResults) -> list[str]:
@@ -185,8 +194,8 @@ def _rank_sentences(results: RankResults) -> list[str]:
         if same:
             sentences.append(f"{WARNING}raters do not significantly prefer {_listed(same)} to random scores.")
     sentences.append(
-        f"Agreement between raters is {results.between.value:.2f} (Kendall's tau-b, 0 for chance), with themselves "
-        f"{_number(results.within.mean)}."
+        f"Agreement between raters is {_number(results.between.value)} (Kendall's tau-b, 0 for chance), with "
+        f"themselves {_number(results.within.mean)}."
     )
     return sentences
 

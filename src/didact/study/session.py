@@ -119,9 +119,9 @@ class Study:
             AccessError: there is no such code.
         """
         hashed, token = self._code_hash(code), secrets.token_urlsafe(18)
+        self._check_invited(self.ledger.reading(), hashed)  # whoever tries codes keeps nobody from writing
         with self.ledger.writing() as events:
-            if events.get("invited", hashed) is None:
-                raise AccessError("this code is not known; check it, or ask the person who gave it to you")
+            self._check_invited(events, hashed)
             registration.register(self.folder, events, {"design": self.digest})
             joined = events.get("joined", hashed)
             rater = joined.rater if joined else self._begin(events, hashed)
@@ -188,6 +188,14 @@ class Study:
         self.ledger.erase([invited.number, *own], (secrets.token_hex(8), {"events": len(own), "number": number}))
         return len(own)
 
+    def stamp(self, token: str) -> str:
+        """A name of the session's rater for forms: the same in all tabs of the rater, another one for any other rater.
+
+        Raises:
+            AccessError: there is no such session.
+        """
+        return self._hash(f"stamp {self._rater(self.ledger.reading(), token)}")
+
     def key(self, token: str, page: str) -> tuple[PlannedPage, str]:
         """What the rater of a session is not shown: the page as it was planned, and the rater's arm."""
         events = self.ledger.reading()
@@ -202,6 +210,10 @@ class Study:
     def registration(self) -> registration.Registration:
         """What was fixed before the first answer, and whether it still stands."""
         return registration.status(self.folder, self.ledger.reading())
+
+    def _check_invited(self, events: Events, hashed: str) -> None:
+        if events.get("invited", hashed) is None:
+            raise AccessError("this code is not known; check it, or ask the person who gave it to you")
 
     def _begin(self, events: Events, hashed: str) -> str:
         """Give a new rater a pseudonym, a number, the arm with the fewest raters, and pages."""

@@ -87,6 +87,7 @@ def applicable(card: Card, case: str) -> list[str]:
         skipped |= {"pairs", "regression"} if case == "prompt" else set()
         skipped |= {"dummy", "symmetry"}  # a random network has no unit that is known to play no part
     skipped |= {name for name in ("completeness", "dummy", "symmetry") if name not in card.axioms}
+    skipped |= {"contrastive_target"} if card.family == "learned" else set()  # they learned to explain one label
     if "pair" not in card.inputs or reads_images(model):
         skipped.add("pairs")
     if not card.seeded:

@@ -250,6 +250,11 @@ class GradingJob(RecipeJob):
         return keys.origin(self.experiment.model)
 
     @cached_property
+    def _model(self) -> str:
+        """The model's fingerprint: all rows have it, and taking it reads every weight."""
+        return self.experiment.model.fingerprint()
+
+    @cached_property
     def _read(self) -> list[str]:
         return keys.readings(self.experiment.model, self.experiment.data.examples)
 
@@ -289,7 +294,7 @@ class GradingJob(RecipeJob):
             "seed": slot.seed,
             "null": null,
             "metric": label,
-            "model": self.experiment.model.fingerprint(),
+            "model": self._model,
             "data": display_name(self.experiment.data.name),
             "settings": content_hash([keys.identity(explainer), *settings]),
         }
@@ -336,6 +341,7 @@ def _manifest(experiment: GradingExperiment, command: str) -> Plain:
             "examples": len(data.examples),
             "labels": list(data.labels),
             "fingerprint": data.fingerprint,
+            **({} if experiment.recipe.cut_from is None else {"wanted": experiment.recipe.cut_from}),
         },
         "explainers": {
             label: {"method": one.card.name, "parameters": dict(one.parameters), "card": one.card.to_dict()}

@@ -29,6 +29,9 @@ Predict = Callable[[list[Any]], object]
 BATCH_BYTES = 2**29
 """Of the inputs that are made at once: 64 images of 2.8 megapixels."""
 
+SHOWN = 5
+"""Probabilities of a row that a message quotes."""
+
 _ADVICE = "give load_model a name and a version that changes with it, so that stored results are never another model's"
 
 
@@ -186,8 +189,10 @@ class BlackBox:
         wrong = (rows < -1e-6).any(axis=1) | (np.abs(rows.sum(axis=1) - 1) > 1e-3)
         if wrong.any():
             first = int(np.flatnonzero(wrong)[0])
+            row = rows[first].tolist()
+            more = f" and {len(row) - SHOWN} more" if len(row) > SHOWN else ""
             raise ModelError(
-                f"the predict function {self.name} must return probabilities: row {first} is {rows[first].tolist()} "
+                f"the predict function {self.name} must return probabilities: row {first} is {row[:SHOWN]}{more} "
                 f"and adds up to {rows[first].sum():.4g}; apply softmax first if these are logits"
             )
         return rows

@@ -34,7 +34,7 @@ async def predict(request: Request, body: PredictBody) -> Json:
     """Plain predictions of the inputs."""
     worker, (work,) = await run_in_threadpool(service_of(request).predicting, body)
     results = await computed_single(request, worker, work, body.seconds)
-    return Json({"model": worker.served.name, "predictions": [each.to_dict() for each in results]})
+    return Json({"model": worker.served.name, "predictions": work.plain(results)})
 
 
 @router.post("/explain", response_model=Answered)
@@ -42,7 +42,7 @@ async def explain(request: Request, body: ExplainBody) -> Json:
     """Explanations of the inputs by one method or saved explainer."""
     worker, (work,) = await run_in_threadpool(service_of(request).explaining, body)
     results = await computed_single(request, worker, work, body.seconds)
-    return Json({"model": worker.served.name, "explanations": [each.to_dict() for each in results]})
+    return Json({"model": worker.served.name, "explanations": work.plain(results)})
 
 
 @router.post("/compare", response_model=Answered)
@@ -56,7 +56,7 @@ async def compare(request: Request, body: CompareBody) -> Json:
         outcomes = await computed(request, worker, list(works.values()), body.seconds)
         for name, outcome in zip(works, outcomes, strict=True):
             if isinstance(outcome, list):
-                explanations += [each.to_dict() for each in outcome]
+                explanations += works[name].plain(outcome)
             else:
                 failed[name] = refusal_of(outcome if isinstance(outcome, Exception) else Refusal(503, "stopped"))
     skipped = [{"method": name, **_error(refusal)} for name, refusal in failed.items()]

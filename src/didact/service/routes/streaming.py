@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from didact.service.answering import late, service_of
+from didact.service.answering import late, service_of, ticket_of
 from didact.service.problems import Refusal, refusal_of
 from didact.service.routes.explaining import REFUSED
 from didact.service.schemas import ExplainBody
@@ -44,7 +44,7 @@ async def stream(request: Request, body: ExplainBody) -> StreamingResponse:
 
     work.watch = post
     work.result.add_done_callback(lambda _: post(None))
-    worker.waiting.accept([work])
+    worker.waiting.accept([work], ticket_of(request))
     limit = service.config.limits.seconds
     seconds = limit if body.seconds is None else min(body.seconds, limit)
     return StreamingResponse(_events(worker, work, news, seconds), media_type="text/event-stream")
@@ -56,7 +56,7 @@ async def _events(worker: ModelWorker, work: Work, news: asyncio.Queue[News], se
         end, shown = time.monotonic() + seconds, 0.0
         while (item := await asyncio.wait_for(news.get(), max(0.0, end - time.monotonic()))) is not None:
             if isinstance(item, list):
-                yield _event("partial", {"explanations": [each.to_dict() for each in item]})
+                yield _event("partial", {"explanations": work.plain(item)})
             elif time.monotonic() - shown > EVERY:
                 shown = time.monotonic()
                 yield _event("progress", {"what": item.what, "done": item.done, "total": item.total})
@@ -74,7 +74,7 @@ def _ending(worker: ModelWorker, work: Work) -> bytes:
         return _event("error", Refusal(503, "the service stopped before this was computed").body()["error"])
     except Exception as problem:
         return _event("error", refusal_of(problem).body()["error"])
-    return _event("result", {"model": worker.served.name, "explanations": [each.to_dict() for each in results]})
+    return _event("result", {"model": worker.served.name, "explanations": work.plain(results)})
 
 
 def _event(name: str, data: object) -> bytes:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from didact.errors import FormatError, InputError
 from didact.experiments.engine.objects import read_object
 from didact.experiments.grading.summary import ExplainerInfo, MetricInfo, ResultArrays, gather
+from didact.experiments.report.formatting import plural
 from didact.store import explanations, records
 from didact.store.regions import row_fields
 from didact.types import Example, Explanation
@@ -80,6 +81,18 @@ class Run:
     def name(self) -> str:
         """Of the experiment."""
         return str(self.manifest.get("name") or self.folder.resolve().name)
+
+    @property
+    def wanted(self) -> int | None:
+        """How many texts were given, where only some of them fitted into the time budget."""
+        given = (self.manifest.get("data") or {}).get("wanted")
+        return given if isinstance(given, int) else None
+
+    @property
+    def texts(self) -> str:
+        """On how many texts it was carried out, in words."""
+        count, wanted = len(self.measured.examples), self.wanted
+        return f"{count:,}{'' if wanted is None else f' of {wanted:,}'} {plural(wanted or count, 'text', 'texts')}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,9 +44,11 @@ def markdown(findings: GradingFindings) -> str:
 def _lead(findings: GradingFindings) -> list[str]:
     manifest = findings.run.manifest
     model, data = manifest.get("model") or {}, manifest.get("data") or {}
-    texts = f"{len(findings.run.measured.examples):,} texts"
     place = ", ".join(str(part) for part in (data.get("name"), data.get("split")) if part)
-    return [f"model: {text(str(model.get('name', 'unknown')))}", f"data: {text(place or 'unknown')}, {texts}"]
+    return [
+        f"model: {text(str(model.get('name', 'unknown')))}",
+        f"data: {text(place or 'unknown')}, {findings.run.texts}",
+    ]
 
 
 def _differences(column: Column) -> str:

@@ -63,7 +63,7 @@ def _lead(findings: GradingFindings) -> str:
     real = sum(not info.control for info in explainers)
     return (
         f"{real} {'explainer' if real == 1 else 'explainers'} and {len(explainers) - real} controls "
-        f"on {len(findings.run.measured.examples):,} texts of {data.get('name', 'unknown data')} "
+        f"on {findings.run.texts} of {data.get('name', 'unknown data')} "
         f"for {model.get('name', 'an unknown model')}"
     )
 

@@ -44,7 +44,9 @@ def caveats(findings: GradingFindings) -> list[str]:
     measured, lines = findings.run.measured, []
     texts = len(measured.examples)
     seeds = findings.run.manifest.get("seeds") or [0]
-    count = f"{texts:,} {plural(texts, 'text', 'texts')}"
+    count = findings.run.texts
+    if findings.run.wanted is not None:
+        count += ", as many as fitted into the time budget (--minutes)"
     if len(seeds) > 1:
         count += f"; values of {len(seeds)} seeds are averaged per text first"
     lines.append(
