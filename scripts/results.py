@@ -382,6 +382,74 @@ def _sizes(rows: Sequence[Mapping[str, Any]], key: str) -> Floats:
     return np.array([np.inf if row[key]["size"] is None else float(row[key]["size"]) for row in rows])
 
 
+# Explanations inside the prediction
+
+
+def _probe(what: str) -> str:
+    """PART-NAME, the table of a record of ``benchmarks.probe``."""
+    record = json.loads((RESULTS / "probe" / f"{what}.json").read_text(encoding="utf-8"))
+    heads, lines = PROBE_PARTS[what.partition("-")[0]](record)
+    about = f"{record['data']}; {record['model']}; {record['machine']}. Made by `{record['command']}`."
+    return f"{about}\n\n{markdown_table(heads, lines, 'lr')}"
+
+
+def _probe_grades(record: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Explainers by metrics: means with intervals, and the ratio to KernelSHAP's, inverted where less is better."""
+    rows, lower = record["rows"], record["lower"]
+    metrics = list(rows[0]["metrics"])
+    base = {row.get("data"): row["metrics"] for row in rows if row["name"].startswith("kernel_shap 500")}
+    further = [name for name in ("evaluations", "explained again") if any(name in row for row in rows)]
+    lines = []
+    for row in rows:
+        cells = [_with_interval({key: row[f"rank correlation {key}"] for key in ("mean", "low", "high")})]
+        for metric in metrics:
+            own, theirs = row["metrics"][metric], base[row.get("data")][metric]["mean"]
+            ratio = theirs / own["mean"] if metric in lower else own["mean"] / theirs
+            cells += [_with_interval(own), f"{ratio:.3f}"]
+        if "explained again" in further:
+            known = row.get("expected disagreement")
+            cells.append("–" if known is None else _with_interval(known))
+        lines.append([row["name"], *cells, *(f"{row[name]:,.3g}" if name in row else "–" for name in further)])
+    heads = [head for metric in metrics for head in (f"{metric} {'↓' if metric in lower else '↑'}", "ratio")]
+    expected = ["expected disagreement"] if "explained again" in further else []
+    return ["explainer", "rank correlation", *heads, *expected, *further], lines
+
+
+def _probe_costs(record: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Milliseconds of a batch, and how many times the prediction they are."""
+    kinds = list(record["rows"][0]["seconds"])
+    lines = [
+        [row["name"], *(f"{1000 * row['seconds'][k]:.2f} ({row['times the prediction'][k]:.3f} ×)" for k in kinds)]
+        for row in record["rows"]
+    ]
+    return ["texts", *kinds], lines
+
+
+def _probe_budgets(record: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Error, rank correlation and coverage by evaluations."""
+    lines = []
+    for row in record["rows"]:
+        cells = [_with_interval({key: row[f"{name} {key}"] for key in ("mean", "low", "high")}) for name in _BUDGETED]
+        covered = row["covered by 95 % intervals"]
+        lines.append([row["name"], f"{row['forwards']:.0f}", *cells, "–" if covered is None else f"{covered:.0%}"])
+    return ["explainer", "forwards", *_BUDGETED, "covered by 95 % intervals"], lines
+
+
+def _with_interval(found: Mapping[str, float]) -> str:
+    return f"{found['mean']:.3f} [{found['low']:.3f}, {found['high']:.3f}]"
+
+
+_BUDGETED = ("absolute error", "rank correlation")
+
+PROBE_PARTS: Mapping[str, Callable[[Mapping[str, Any]], tuple[list[str], list[list[str]]]]] = {
+    "quality": _probe_grades,
+    "curve": _probe_grades,
+    "elsewhere": _probe_grades,
+    "cost": _probe_costs,
+    "budget": _probe_budgets,
+}
+
+
 # The service
 
 
@@ -504,6 +572,7 @@ def _step_costs(rows: Sequence[Mapping[str, Any]]) -> str:
 TABLES: Mapping[str, Callable[[str], str]] = {
     "aml": _aml,
     "flips": _flips,
+    "probe": _probe,
     "smat": _smat,
     "service": _service,
     "lime": _lime,

@@ -248,8 +248,8 @@ class Hidden(Model, Protocol):
         ...
 
 
-VisitStates = Callable[[NDArray[np.int64], "Tensor"], None]
-"""Is called with the numbers of some examples and their states (layers, examples, positions, dim), padded."""
+VisitStates = Callable[[NDArray[np.int64], Sequence["Tensor"]], None]
+"""Is called with the numbers of some examples and, per layer, their states (examples, positions, dim), padded."""
 
 
 @runtime_checkable

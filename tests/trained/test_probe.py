@@ -110,6 +110,16 @@ def test_one_pass_gives_what_reading_apart_gives(kind: str) -> None:
                 np.testing.assert_allclose(own_numbers[label, :, 0], row[: len(each)], atol=5e-3)
 
 
+def test_the_embedded_model_shows_all_of_its_last_layer() -> None:
+    model = load_model()
+    examples = [Example("a good film"), Example("dull")]
+    seen: dict[int, list[torch.Tensor]] = {}
+    model.predict_with_states(examples, (0, -1), lambda rows, states: seen.update(dict.fromkeys(rows, states)))  # type: ignore[attr-defined]
+    for (first, last), apart in zip((seen[0], seen[1]), model.states(examples, (0, -1)), strict=True):  # type: ignore[attr-defined]
+        assert first.shape == last.shape
+        assert last.shape[1] >= apart.shape[1] > 1
+
+
 def test_a_probe_that_takes_the_label_as_input_reads_in_a_pass_of_its_own() -> None:
     model = load_model(tiny_model("bert"))
     units = model.units([Example("a good film")])

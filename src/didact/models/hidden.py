@@ -66,7 +66,7 @@ def hidden_states(
 
     def evaluate(rows: Ints) -> None:
         base(**reader.whole([codes[row] for row in rows]))
-        states = latest()
+        states = torch.stack(latest())
         made = [states[:, i, : lengths[row]] for i, row in enumerate(rows)]
         made = made if reduce is None else [reduce(own) for own in made]
         kept.update(zip(rows.tolist(), made, strict=True))
@@ -124,8 +124,8 @@ def tapped(layer: nn.Module) -> Iterator[list[Tensor]]:
 
 
 @contextlib.contextmanager
-def watched(network: nn.Module, layers: Sequence[int]) -> Iterator[Callable[[], Tensor]]:
-    """A function that returns the states of the last pass inside the block, (layers, rows, positions, dim).
+def watched(network: nn.Module, layers: Sequence[int]) -> Iterator[Callable[[], list[Tensor]]]:
+    """A function that returns the states of the last pass inside the block, (rows, positions, dim) per layer.
 
     Whoever runs the network, for its prediction or for its states alone, the pass is left as it is.
     """
@@ -134,10 +134,10 @@ def watched(network: nn.Module, layers: Sequence[int]) -> Iterator[Callable[[], 
     base = cast("nn.Module", getattr(network, "base_model", network))
     seen: dict[int, Tensor] = {}
 
-    def states() -> Tensor:
+    def states() -> list[Tensor]:
         if any(number not in seen for number in layers):
             raise CapabilityError(f"{type(network).__name__} does not show its hidden states")
-        return torch.stack([seen[number] for number in layers])
+        return [seen[number] for number in layers]
 
     with exclusive(network), contextlib.ExitStack() as hooks:
         for number in layers:

@@ -71,7 +71,7 @@ class NativeBertForSequenceClassification(nn.Module):
     def _nobody_looks_inside(self) -> bool:
         """Whether logits are all that this pass is for; then the last layer need not compute what they do not read."""
         plain = torch.is_inference_mode_enabled() and function_in_force() is None
-        return plain and not self.bert.encoder.layer[-1]._forward_hooks
+        return plain and not (self.bert._forward_hooks or self.bert.encoder.layer[-1]._forward_hooks)
 
     @property
     def base_model(self) -> nn.Module:

@@ -40,13 +40,12 @@ class UnitBlock(nn.Module):
         return after
 
 
-def normalised_positions(states: Tensor) -> Tensor:
-    """Each layer's state at each position brought to mean 0 and deviation 1: (layers, ..., dim) -> (..., layers x dim).
+def normalised_positions(states: Sequence[Tensor]) -> Tensor:
+    """Each layer's state at each position brought to mean 0 and deviation 1: (..., dim) each -> (..., layers x dim).
 
     What follows is linear up to the mean over a unit's positions, so that the two may change places.
     """
-    states = functional.layer_norm(states.float(), (states.shape[-1],))
-    return states.movedim(0, -2).flatten(-2)
+    return torch.cat([functional.layer_norm(own.float(), (own.shape[-1],)) for own in states], -1)
 
 
 def unit_weights(units: Sequence[Units], width: int) -> Tensor:

@@ -147,7 +147,7 @@ class Probe(Shape):
             return None
         numbers: list[Floats] = [np.empty(0)] * len(units)
 
-        def visit(rows: NDArray[np.int64], states: Tensor) -> None:
+        def visit(rows: NDArray[np.int64], states: Sequence[Tensor]) -> None:
             some = [units[row] for row in rows]
             made = self.of_states(states, some).cpu().double().numpy()
             for row, own, each in zip(rows, some, made, strict=True):
@@ -156,10 +156,10 @@ class Probe(Shape):
         predictions = model.predict_with_states([own.example for own in units], self.config.layers, visit)
         return Together(predictions, numbers)
 
-    def of_states(self, states: Tensor, units: Sequence[Units]) -> Tensor:
-        """Numbers of all labels: states (layers, rows, positions, dim) -> (rows, units, labels, outputs)."""
+    def of_states(self, states: Sequence[Tensor], units: Sequence[Units]) -> Tensor:
+        """Numbers of all labels: per layer states (rows, positions, dim) -> (rows, units, labels, outputs)."""
         device = self.output.weight.device
-        read = normalised_positions(states.to(device))
+        read = normalised_positions([own.to(device) for own in states])
         read = read if self.project is None else self.project(read)
         weights = unit_weights(units, read.shape[1]).to(device)
         present = weights.any(-1)
@@ -187,7 +187,7 @@ class Probe(Shape):
     def _by_unit(self, units: Units, states: Tensor) -> NDArray[np.floating]:
         """States (layers, positions, dim) -> (units, layers x dim); normalised ones need half precision alone."""
         per_position = self.config.norm == "position"
-        flat = normalised_positions(states) if per_position else states.float().transpose(0, 1).flatten(1)
+        flat = normalised_positions(list(states)) if per_position else states.float().transpose(0, 1).flatten(1)
         if not per_position:
             rows = [flat[list(positions)].mean(0) for positions in units.positions]
             made = torch.stack(rows) if rows else flat[:0]

@@ -1,0 +1,328 @@
+"""How good and how dear an explanation inside the prediction is: a probe beside other explainers, in one run.
+
+Parts, each a record of its own; a run that is stopped resumes with the same command:
+
+    python -m benchmarks.probe quality --model weights/minilm-sst2     # five metrics on all test texts
+    python -m benchmarks.probe curve --model weights/minilm-sst2       # quality against evaluations of the model
+    python -m benchmarks.probe cost --model weights/minilm-sst2        # prediction alone, and with the explanation
+    python -m benchmarks.probe budget --model weights/minilm-sst2      # evaluations that correct learned scores
+    python -m benchmarks.probe elsewhere --model weights/minilm-sst2   # texts of another kind
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.common import machine, prepare
+from didact.attribution.base import ATTRIBUTIONS
+from didact.attribution.kernel_shap import KernelShap
+from didact.data.load import load_data
+from didact.disk import write_text
+from didact.experiments.masking.judges import panel
+from didact.models.load import load_model
+from didact.models.network import NetworkModel
+from didact.protocols import Explainer, Model
+from didact.scale.collect import collect
+from didact.stats.bootstrap import interval
+from didact.stats.correlation import spearman
+from didact.store.parts import Parts
+from didact.trained.budgeted import BudgetedExplainer
+from didact.trained.explainer import LearnedExplainer
+from didact.trained.fallback import FallbackExplainer
+from didact.trained.train import train
+from didact.types import Example, Explanation, Floats
+
+REFERENCE = "kernel_shap 500"
+SLOW: dict[str, tuple[str, dict[str, object]]] = {
+    REFERENCE: ("kernel_shap", {"evaluations": 500}),
+    "lime 1000": ("lime", {"samples": 1000}),
+    "deeplift": ("deeplift", {}),
+    "lrp": ("lrp", {}),
+    "integrated_gradients": ("integrated_gradients", {}),
+    "gradient_x_input": ("gradient_x_input", {}),
+    "random": ("random", {}),
+}
+TRUTH = KernelShap(evaluations=2000, fit="linear")
+BUDGETS = (16, 32, 64, 128, 256)
+CURVE = ((250, 4, 1), (500, 4, 2), (1000, 4, 2), (2000, 4, 3), (4000, 4, 3), (8000, 4, 4), (16000, 4, 4))
+"""Training texts, pairs and rounds of the points of a curve."""
+BATCHES = (32, 1)
+Row = dict[str, Any]
+
+
+def main() -> None:
+    """Run one part and write its record."""
+    args = _options().parse_args()
+    prepare(args.threads)
+    model = load_model(str(args.model), device=args.device, max_length=args.max_length)
+    run = Run(args, model)
+    PARTS[args.part](run)
+
+
+class Run:
+    """Texts, explainers and the record of one part.
+
+    Args:
+        args: of the command line.
+        model: the explained model.
+    """
+
+    def __init__(self, args: argparse.Namespace, model: Model) -> None:
+        self.args = args
+        self.model = model
+        self.place = args.out / f"{args.part}-{args.name or args.data}.json"
+        given = " ".join(
+            f"--{name} {getattr(args, name)}" for name in ("data", "train", "test", "pairs", "rounds", "seed")
+        )
+        command = f"python -m benchmarks.probe {args.part} {given} --model {args.model.name} --device {args.device}"
+        known = json.loads(self.place.read_text(encoding="utf-8")) if self.place.is_file() else {}
+        rows = known["rows"] if known.get("command") == command else []
+        lower = [judge.name for judge in panel() if judge.lower_is_better]
+        about = {"data": args.data, "model": args.model.name, "fingerprint": model.fingerprint(), "lower": lower}
+        self.record: dict[str, Any] = {"command": command, **machine(args.threads, args.device), **about, "rows": rows}
+
+    def add(self, row: Row) -> None:
+        """Write the record with one more row."""
+        self.record["rows"].append(row)
+        write_text(self.place, json.dumps(self.record, indent=1) + "\n")
+        print({name: value for name, value in row.items() if not isinstance(value, (dict, list))}, flush=True)
+
+    def done(self, name: str) -> bool:
+        """Whether a row of this name was written before."""
+        return any(row["name"] == name for row in self.record["rows"])
+
+    def texts(self, split: str, count: int, data: str | None = None) -> list[Example]:
+        """So many texts of a split, all of them where there are fewer."""
+        found = load_data(data or self.args.data, split=split, limit=count or None, seed=self.args.seed)
+        return [example for example in found.examples if len(self.model.units([example])[0]) > 1]
+
+    def training_texts(self, count: int) -> list[Example]:
+        """Texts to learn from, those that are kept apart first; none of them is a test text."""
+        kinds = self.args.learn or [self.args.data]
+        found = [text for data in kinds for text in self.texts("train", count + 2 * self.args.apart, data)]
+        tested = {text.fingerprint for text in self.texts("test", self.args.test)}
+        return [text for text in found if text.fingerprint not in tested][: count + 2 * self.args.apart]
+
+    def explained(self, explainer: Explainer, texts: Sequence[Example]) -> list[Explanation]:
+        """Explanations of a static method, which are kept in the folder of work."""
+        return collect(self.model, texts, explainer, Parts(self.args.work / "parts"), chunk=256)
+
+    def probe(self, texts: int, pairs: int, rounds: int) -> LearnedExplainer:
+        """The probe trained on so many texts; read from the folder of work where it was trained before."""
+        folder = self.args.work / f"{self.args.name or self.args.data}-{texts}-{pairs}-{rounds}-{self.args.seed}"
+        if (folder / "done" / "config.json").is_file():
+            return LearnedExplainer.from_pretrained(folder / "done", model=self.model, device=self.args.device)
+        found = self.training_texts(texts)
+        apart, rest = found[: 2 * self.args.apart], found[2 * self.args.apart :]
+        settings: dict[str, object] = {"pairs": pairs, "rounds": rounds, "seed": self.args.seed}
+        fit = {"batch_rows": 64, "batch_tokens": 16384}
+        splits = {"validation": apart[: self.args.apart], "held_out": apart[self.args.apart :]}
+        explainer = train("probe", self.model, rest, epochs=self.args.epochs, fit=fit, **splits, **settings)  # type: ignore[arg-type]
+        explainer.save_pretrained(folder / "done")
+        return LearnedExplainer.from_pretrained(folder / "done", model=self.model, device=self.args.device)
+
+
+def quality(run: Run) -> None:
+    """Five metrics of every explainer on the same test texts, and the rank correlation with KernelSHAP-2000."""
+    args, texts = run.args, run.texts("test", run.args.test)
+    truth = run.explained(TRUTH, texts[: args.truth])
+    makers: dict[str, Callable[[], Explainer]] = {
+        name: lambda method=method, own=own: ATTRIBUTIONS.get(method).configured(**own)  # type: ignore[misc]
+        for name, (method, own) in SLOW.items()
+    }
+    makers["probe"] = lambda: run.probe(args.train, args.pairs, args.rounds)
+    makers["l2e, equal evaluations"] = lambda: _l2e(run)
+    for name, make in makers.items():
+        if not run.done(name):
+            began = time.perf_counter()
+            explainer = make()
+            learned = isinstance(explainer, LearnedExplainer)
+            explanations = explainer.explain(run.model, texts) if learned else run.explained(explainer, texts)
+            run.add(_graded(run, name, explanations, truth) | {"seconds": time.perf_counter() - began})
+
+
+def curve(run: Run) -> None:
+    """Quality of probes by the evaluations of the model that their training took."""
+    texts = run.texts("test", run.args.test)
+    truth = run.explained(TRUTH, texts[: run.args.truth])
+    for name in (REFERENCE, "random"):
+        method, own = SLOW[name]
+        if not run.done(name):
+            made = run.explained(ATTRIBUTIONS.get(method).configured(**own), texts)
+            run.add(_graded(run, name, made, truth) | {"evaluations": 0})
+    for count, pairs, rounds in CURVE:
+        name = f"{count} texts, {pairs} pairs, {rounds} rounds"
+        if not run.done(name) and count <= run.args.train:
+            explainer = run.probe(count, pairs, rounds)
+            row = _graded(run, name, explainer.explain(run.model, texts), truth)
+            run.add(row | {"evaluations": explainer.about.cost["evaluations of the model"]})
+
+
+def cost(run: Run) -> None:
+    """Seconds of predictions alone and of predictions with explanations, in turns."""
+    explainer, model = run.probe(run.args.train, run.args.pairs, run.args.rounds), run.model
+    if not isinstance(model, NetworkModel):
+        raise TypeError("a probe reads a network")
+    explainer.reads_all = False
+    texts = run.texts("test", 32 * run.args.turns)
+    for size in BATCHES:
+        if run.done(f"batch {size}"):
+            continue
+        parts = [texts[start : start + size] for start in range(0, min(len(texts), size * run.args.turns), size)]
+        times: dict[str, list[float]] = {"prediction": [], "with numbers of all classes": [], "explain": []}
+        for number, part in enumerate([parts[0], *parts]):  # the first one warms up
+            units = model.units(part)
+            known = model.predict(part)
+            calls: dict[str, Callable[[], object]] = {
+                "prediction": lambda part=part: model.predict(part),  # type: ignore[misc]
+                "with numbers of all classes": lambda units=units: explainer.shape.with_prediction(model, units),  # type: ignore[misc]
+                "explain": lambda part=part, known=known: explainer.explain(model, part, predictions=known),  # type: ignore[misc]
+            }
+            for name in list(calls)[:: 1 if number % 2 else -1]:
+                taken = _seconds(calls[name], run.args.device)
+                if number:
+                    times[name].append(taken)
+        medians = {name: float(np.median(own)) for name, own in times.items()}
+        ratios = {name: float(np.median(np.array(own) / times["prediction"])) for name, own in times.items()}
+        run.add({"name": f"batch {size}", "seconds": medians, "times the prediction": ratios, "turns": len(parts)})
+
+
+def budget(run: Run) -> None:
+    """Error, rank correlation and coverage by evaluations, with the learned scores and without them."""
+    explainer = run.probe(run.args.train, run.args.pairs, run.args.rounds)
+    texts = run.texts("test", run.args.truth)
+    truth = run.explained(TRUTH, texts)
+    if not run.done("probe alone"):
+        run.add(_compared("probe alone", explainer.explain(run.model, texts), truth))
+    for count in BUDGETS:
+        makers: dict[str, Explainer] = {
+            f"probe, {count}": BudgetedExplainer(explainer, count),
+            f"kernel_shap, {count}": KernelShap(evaluations=count),
+        }
+        for name, own in makers.items():
+            if not run.done(name):
+                run.add(_compared(name, own.explain(run.model, texts), truth))
+
+
+def elsewhere(run: Run) -> None:
+    """Expected disagreement on texts of two kinds, what is there, and what a fallback restores."""
+    explainer = run.probe(run.args.train, run.args.pairs, run.args.rounds)
+    slow = KernelShap(evaluations=500)
+    for data in (run.args.data, run.args.other):
+        texts = run.texts("test", run.args.truth, data)
+        wanted = run.explained(slow, texts)
+        if not run.done(f"{REFERENCE}, {data}"):
+            run.add(_graded(run, f"{REFERENCE}, {data}", wanted, wanted) | {"data": data})
+        makers: dict[str, Explainer] = {
+            "probe": explainer,
+            "fallback": FallbackExplainer(explainer, slow),
+            "checked fallback": FallbackExplainer(explainer, slow, check=True),
+        }
+        for kind, own in makers.items():
+            name = f"{kind}, {data}"
+            if not run.done(name):
+                made = own.explain(run.model, texts)
+                expected = [one.details["disagreement"] for one in made]
+                again = float(np.mean([one.method != "probe" for one in made]))
+                found = _graded(run, name, made, wanted) | {"data": data}
+                run.add(found | {"expected disagreement": _interval(np.array(expected)), "explained again": again})
+
+
+def _l2e(run: Run) -> LearnedExplainer:
+    """L2E that learned KernelSHAP's scores of as many texts with as many evaluations in all as the probe."""
+    args = run.args
+    texts = run.training_texts(args.train)
+    few = KernelShap(evaluations=2 * args.pairs * args.rounds)
+    apart, rest = texts[: 2 * args.apart], texts[2 * args.apart :]
+    return train("l2e", run.model, rest, few, validation=apart[: args.apart], held_out=apart[args.apart :], epochs=5)
+
+
+def _graded(run: Run, name: str, made: Sequence[Explanation], truth: Sequence[Explanation]) -> Row:
+    grades = {judge.name: judge.grades(run.model, made) for judge in panel()}
+    ranks = np.array([spearman(own.array, other.array) for own, other in zip(made, truth, strict=False)])
+    measures = {measure: _interval(values) for measure, values in grades.items()}
+    values = {measure: [None if np.isnan(v) else round(float(v), 5) for v in own] for measure, own in grades.items()}
+    return {"name": name, **_interval(ranks, "rank correlation "), "metrics": measures, "values": values}
+
+
+def _compared(name: str, made: Sequence[Explanation], truth: Sequence[Explanation]) -> Row:
+    pairs = list(zip(made, truth, strict=True))
+    errors = np.array([np.abs(own.array - other.array).mean() for own, other in pairs])
+    ranks = np.array([spearman(own.array, other.array) for own, other in pairs])
+    inside = [
+        np.abs(o.array - t.array) <= 1.96 * np.hypot(o.errors, t.errors) for o, t in pairs if o.errors and t.errors
+    ]
+    covered = float(np.mean(np.concatenate(inside))) if inside else None
+    evaluations = float(np.mean([own.cost.forwards for own in made]))
+    row = {"name": name, "forwards": evaluations, "covered by 95 % intervals": covered}
+    return {**row, **_interval(errors, "absolute error "), **_interval(ranks, "rank correlation ")}
+
+
+def _interval(values: Floats, prefix: str = "") -> dict[str, float]:
+    known = values[np.isfinite(values)]
+    found = interval(known)
+    return {
+        f"{prefix}mean": found.mean,
+        f"{prefix}low": found.low,
+        f"{prefix}high": found.high,
+        f"{prefix}n": len(known),
+    }
+
+
+def _seconds(work: Callable[[], object], device: str) -> float:
+    """CPU seconds of a single thread, or seconds of the GPU until it is done."""
+    if device == "cpu":
+        began = time.thread_time()
+        work()
+        return time.thread_time() - began
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    work()
+    torch.cuda.synchronize()
+    return time.perf_counter() - began
+
+
+PARTS: dict[str, Callable[[Run], None]] = {
+    "quality": quality,
+    "curve": curve,
+    "cost": cost,
+    "budget": budget,
+    "elsewhere": elsewhere,
+}
+
+
+def _options() -> argparse.ArgumentParser:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("part", choices=PARTS)
+    options.add_argument("--model", type=Path, required=True, help="a directory, or default for the embedded one")
+    options.add_argument("--data", default="sst2")
+    options.add_argument("--other", default="ag_news", help="texts of another kind, for elsewhere")
+    options.add_argument("--learn", nargs="+", help="data whose training texts are learned (default: the same data)")
+    options.add_argument("--max-length", type=int, help="tokens that the model reads at most")
+    options.add_argument("--name", help="of the record (default: the data)")
+    options.add_argument("--train", type=int, default=8000, help="training texts (default 8000)")
+    options.add_argument("--test", type=int, default=0, help="test texts (default: all)")
+    options.add_argument("--apart", type=int, default=150, help="validation and held-out texts each (default 150)")
+    options.add_argument("--truth", type=int, default=150, help="texts that KernelSHAP-2000 explains (default 150)")
+    options.add_argument("--pairs", type=int, default=8)
+    options.add_argument("--rounds", type=int, default=4)
+    options.add_argument("--epochs", type=int, default=20)
+    options.add_argument("--turns", type=int, default=20, help="batches that are timed")
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--device", default="cpu")
+    options.add_argument("--threads", type=int, default=1)
+    options.add_argument("--work", type=Path, default=Path("runs/probe"), help="where trained probes are kept")
+    options.add_argument("--out", type=Path, default=Path("docs/results/probe"))
+    return options
+
+
+if __name__ == "__main__":
+    main()
