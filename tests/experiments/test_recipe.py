@@ -257,10 +257,10 @@ def test_a_table_that_is_no_table_cannot_be_changed(tmp_path: Path) -> None:
 
 
 def test_tables_of_recipes_have_the_options_of_what_they_are_for() -> None:
-    """All but the switch for remote code, and the names of functions, which no recipe can write."""
+    """All but the switch for remote code, names of functions, and columns, which a recipe names in ``fields``."""
     wanted = {
         ModelTable: (load_model, {"trust_remote_code", "name", "version"}),
-        DataTable: (load_data, set()),
+        DataTable: (load_data, {"text_column", "label_column"}),
         QuestionTable: (load_questions, set()),
     }
     for table, (function, without) in wanted.items():

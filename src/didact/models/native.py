@@ -181,7 +181,8 @@ class _Layer(nn.Module):
 
     def forward(self, hidden: Tensor, mask: Tensor | None, *, first_only: bool = False) -> Tensor:
         first, inside, second = self.attention.output, self.intermediate, self.output
-        updated = hidden[:, :1] if first_only else hidden
+        # Contiguous, or else the bits depend on whether the weights require gradients.
+        updated = hidden[:, :1].contiguous() if first_only else hidden
         block = first.LayerNorm(first.dense(self._attend(updated, hidden, mask)) + updated)
         inner = inside.intermediate_act_fn(inside.dense(block))
         summed: Tensor = second.LayerNorm(second.dense(inner) + block)

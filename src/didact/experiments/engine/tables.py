@@ -24,6 +24,7 @@ class ModelTable:
     inputs: str | None = None
     labels: Sequence[str] | None = None
     device: str | None = None
+    dtype: str | None = None
     max_length: Count | None = None
     max_truncated: Share = 0.5
     batch_tokens: Count | None = None
