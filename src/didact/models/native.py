@@ -63,15 +63,9 @@ class NativeBertForSequenceClassification(nn.Module):
         inputs_embeds: Tensor | None = None,
     ) -> SimpleNamespace:
         """Logits for token ids or embeddings, both (batch, tokens, ...)."""
-        given = (input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds)
-        hidden = self.bert(*given, first_only=self._nobody_looks_inside()).last_hidden_state
+        hidden = self.bert(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds).last_hidden_state
         pooled = self.bert.pooler.activation(self.bert.pooler.dense(hidden[:, 0]))
         return SimpleNamespace(logits=self.classifier(pooled))
-
-    def _nobody_looks_inside(self) -> bool:
-        """Whether logits are all that this pass is for; then the last layer need not compute what they do not read."""
-        plain = torch.is_inference_mode_enabled() and function_in_force() is None
-        return plain and not (self.bert._forward_hooks or self.bert.encoder.layer[-1]._forward_hooks)
 
     @property
     def base_model(self) -> nn.Module:
@@ -113,19 +107,14 @@ class _Bert(nn.Module):
         token_type_ids: Tensor | None = None,
         position_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
-        *,
-        first_only: bool = False,
     ) -> SimpleNamespace:
-        """Last hidden states: of all tokens, or of the first alone, which costs the last layer a sixth."""
         hidden: Tensor = self.embeddings(input_ids, token_type_ids, position_ids, inputs_embeds)
         mask = None
         if attention_mask is not None and not bool(attention_mask.all()):
             lowest = torch.finfo(hidden.dtype).min
             mask = hidden.new_zeros(attention_mask.shape).masked_fill(attention_mask == 0, lowest)[:, None, None]
-        *layers, last = self.encoder.layer
-        for layer in layers:
+        for layer in self.encoder.layer:
             hidden = layer(hidden, mask)
-        hidden = last(hidden, mask, first_only=first_only)
         return SimpleNamespace(last_hidden_state=hidden)
 
 
@@ -179,23 +168,17 @@ class _Layer(nn.Module):
         self.intermediate = _Intermediate(config)
         self.output = _SumAndNorm(config.intermediate_size, config)
 
-    def forward(self, hidden: Tensor, mask: Tensor | None, *, first_only: bool = False) -> Tensor:
+    def forward(self, hidden: Tensor, mask: Tensor | None) -> Tensor:
         first, inside, second = self.attention.output, self.intermediate, self.output
-        # Contiguous, or else the bits depend on whether the weights require gradients.
-        updated = hidden[:, :1].contiguous() if first_only else hidden
-        block = first.LayerNorm(first.dense(self._attend(updated, hidden, mask)) + updated)
+        block = first.LayerNorm(first.dense(self._attend(hidden, mask)) + hidden)
         inner = inside.intermediate_act_fn(inside.dense(block))
         summed: Tensor = second.LayerNorm(second.dense(inner) + block)
         return summed
 
-    def _attend(self, updated: Tensor, hidden: Tensor, mask: Tensor | None) -> Tensor:
-        """What the updated tokens read from all tokens."""
+    def _attend(self, hidden: Tensor, mask: Tensor | None) -> Tensor:
         own = self.attention.self
-        given = ((own.query, updated), (own.key, hidden), (own.value, hidden))
-        q, k, v = (
-            linear(states).view(*states.shape[:2], own.num_attention_heads, -1).transpose(1, 2)
-            for linear, states in given
-        )
+        split = (*hidden.shape[:2], own.num_attention_heads, -1)
+        q, k, v = (linear(hidden).view(split).transpose(1, 2) for linear in (own.query, own.key, own.value))
         function = function_in_force()
         if function is not None:
             return function(self, q, k, v, mask)[0].flatten(2)
