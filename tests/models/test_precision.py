@@ -7,7 +7,10 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from didact.api import explain
 from didact.models import precision
+from didact.models.load import load_model
+from didact.testing.tiny import tiny_model
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
@@ -30,3 +33,25 @@ def test_a_gpu_that_may_round_products_counts_as_coarsely_as_half_precision() ->
 
 def test_a_gpu_that_may_not_counts_as_its_type_does() -> None:
     assert precision.step(torch.float32, GPU) == torch.finfo(torch.float32).eps
+
+
+def test_a_bfloat16_model_leaves_the_process_as_it_was(recwarn: pytest.WarningsRecorder) -> None:
+    network, tokenizer = tiny_model("bert")
+    rounded = load_model((network.to(torch.bfloat16), tokenizer))
+    before = torch.backends.mkldnn.enabled
+    for method in ("occlusion", "gradient_x_input"):
+        explain("a truly wonderful film", rounded, method)
+    assert torch.backends.mkldnn.enabled == before
+    assert not [str(one.message) for one in recwarn if "mkldnn" in str(one.message)]
+
+
+def test_threads_that_leave_in_any_order_restore_onednn() -> None:
+    before = torch.backends.mkldnn.enabled
+    switch = precision._WithoutOneDNN()
+    switch.enter()
+    switch.enter()
+    assert not torch.backends.mkldnn.enabled
+    switch.leave()
+    assert not torch.backends.mkldnn.enabled
+    switch.leave()
+    assert torch.backends.mkldnn.enabled == before

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from torch import nn
 
 from didact.models.exclusive import exclusive
+from didact.models.precision import multiplying
 
 
 def modules(model: nn.Module) -> list[nn.Module]:
@@ -36,7 +37,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     What ``model.compile()`` compiled is not used meanwhile: each length of a text would be compiled again. Other
     threads wait at the same model, so that none of them sees or restores a state that is not the user's.
     """
-    with exclusive(model):
+    with exclusive(model), multiplying(model):
         everything = modules(model)
         training = [module for module in everything if module.training]
         compiled = [(module, module._compiled_call_impl) for module in everything if module._compiled_call_impl]
