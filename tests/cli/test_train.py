@@ -130,9 +130,8 @@ def test_another_model_is_refused(out: str, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_the_embedded_models_explainer_finds_planted_words(tmp_path: Path) -> None:
-    explainer = didact.train(
-        "l2e", generate(100), reference="occlusion", out=tmp_path, shape="scorer", width=32, learning_rate=2e-3
-    )
+    settings = {"shape": "scorer", "width": 32, "learning_rate": 2e-3, "choose": "loss"}
+    explainer = didact.train("l2e", generate(100), reference="occlusion", out=tmp_path, **settings)
     found = didact.explain(generate(30, seed=5), method=explainer, progress=False)
     grades = [grade.value for grade in RationaleAuc().measure(Evidence(found))]
     assert np.nanmean(grades) > 0.8  # NaN where the model does not predict the planted label

@@ -21,6 +21,7 @@ from didact.errors import CapabilityError
 from didact.models.attention import NAME, goes_through_interface, observed
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
+from didact.models.precision import multiplying
 from didact.testing.tiny import ARCHITECTURES, TEXTS, tiny_model
 from didact.types import Example
 
@@ -274,7 +275,8 @@ def test_longformer_says_that_its_attention_cannot_be_seen_and_what_works() -> N
 def test_half_and_double_precision_stay_what_they_are() -> None:
     model, batch = case("bert")
     for dtype in (torch.float64, torch.bfloat16):
-        outputs, _, probabilities = watch(model.to(dtype), batch)
+        with multiplying(model.to(dtype)):
+            outputs, _, probabilities = watch(model, batch)
         assert outputs.dtype == dtype
         assert {seen.dtype for seen in probabilities} == {dtype}
 

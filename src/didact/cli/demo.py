@@ -82,7 +82,7 @@ def _learned(examples: list[Example], model: Model, options: argparse.Namespace)
 
     printing.line(f"Training a network on occlusion's scores of {options.learn} other reviews; about half a minute.")
     others = generate(options.learn, seed=options.seed + 1)
-    explainer = train("l2e", others, model, "occlusion", out=options.out / "explainer")
+    explainer = train("l2e", others, model, "occlusion", out=options.out / "explainer", choose="loss")
     return explainer.explain(model, examples, [str(example.label) for example in examples])
 
 
