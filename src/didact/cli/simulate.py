@@ -81,6 +81,25 @@ def _add_teaching(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="students per kind and size, each with its own training texts (default: 5)",
     )
+    _add_hints(group)
+    group.add_argument(
+        "--precision",
+        type=float,
+        metavar="X",
+        help="add students until every 95 %% interval of a gain is ± X or narrower (0.01: one point)",
+    )
+    group.add_argument(
+        "--set",
+        metavar="NAME.SETTING=VALUE",
+        action="append",
+        default=[],
+        help="a setting of an explainer, a student or a channel; may be repeated",
+    )
+    group.add_argument("--seed", type=int, default=0, help="seed of training texts, students and controls (default: 0)")
+
+
+def _add_hints(group: argparse._ArgumentGroup) -> None:
+    """How much of an explanation students see, and how much it weighs."""
     group.add_argument(
         "--share", default="0.1", metavar="A,B", help="fraction of the words that a hint marks (default: 0.1)"
     )
@@ -91,26 +110,12 @@ def _add_teaching(parser: argparse.ArgumentParser) -> None:
         "--no-controls", action="store_true", help="leave out the controls (random, trivial, shuffled hints)"
     )
     group.add_argument(
-        "--precision",
-        type=float,
-        metavar="X",
-        help="add students until every 95 %% interval of a gain is ± X or narrower (0.01: one point)",
-    )
-    group.add_argument(
         "--weight",
         action="append",
         default=[],
         metavar="CHANNEL=X",
         help="weight of a channel in the loss (default: 1)",
     )
-    group.add_argument(
-        "--set",
-        metavar="NAME.SETTING=VALUE",
-        action="append",
-        default=[],
-        help="a setting of an explainer, a student or a channel; may be repeated",
-    )
-    group.add_argument("--seed", type=int, default=0, help="seed of training texts, students and controls (default: 0)")
 
 
 def run(options: argparse.Namespace) -> None:
