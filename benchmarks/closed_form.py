@@ -60,13 +60,13 @@ class Class:
 
     Attributes:
         pool: training texts with the teacher's answers.
-        exam: test texts with the teacher's answers.
+        test: test texts with the teacher's answers.
         hints: of the explainers, computed within the measured time from ``explanations`` where there are such.
         explanations: of the explainers; empty for planted ones.
     """
 
     pool: list[LabelledExample]
-    exam: list[LabelledExample]
+    test: list[LabelledExample]
     hints: Hints
     explanations: Mapping[str, list[Explanation]]
 
@@ -88,7 +88,7 @@ def main() -> None:
     """Run the benchmark."""
     args = _options().parse_args()
     if args.quick:
-        args.pool, args.exam, args.students, args.lessons = min(args.pool, 300), 200, 4, 100
+        args.pool, args.test, args.students, args.training = min(args.pool, 300), 200, 4, 100
     prepare(args.threads)
     task = _planted(args) if args.planted else _taught(args)
     wall, cpu = time.perf_counter(), time.process_time()
@@ -145,23 +145,23 @@ def answered(teacher: NetworkModel, examples: Sequence[Example], cache: Path) ->
     return [LabelledExample(example, known[example.fingerprint]) for example in examples]
 
 
-def planted_hints(lessons: Sequence[LabelledExample], noise: float, share: float, seed: int) -> list[Hint]:
+def planted_hints(training: Sequence[LabelledExample], noise: float, share: float, seed: int) -> list[Hint]:
     """The words of each text with the largest log-odds of its label, in so many deviations of noise."""
-    texts = [lesson.example.text for lesson in lessons]
+    texts = [example.example.text for example in training]
     spans = [word_spans(text) for text in texts]
     words = [[text[span.start : span.end].lower() for span in row] for text, row in zip(texts, spans, strict=True)]
     counts: dict[str, list[int]] = {}
-    for row, lesson in zip(words, lessons, strict=True):
+    for row, example in zip(words, training, strict=True):
         for word in set(row):
-            counts.setdefault(word, [0, 0])[int(lesson.answer)] += 1  # type: ignore[arg-type]
+            counts.setdefault(word, [0, 0])[int(example.answer)] += 1  # type: ignore[arg-type]
     odds = {
         word: float(np.log((right + 1) / (wrong + 1))) * (right + wrong) / (right + wrong + 10)
         for word, (wrong, right) in counts.items()
     }
     rng = np.random.default_rng(seed)
     hints = []
-    for row, places, lesson in zip(words, spans, lessons, strict=True):
-        sign = 1 if lesson.answer == 1 else -1
+    for row, places, example in zip(words, spans, training, strict=True):
+        sign = 1 if example.answer == 1 else -1
         values: Floats = sign * np.array([odds[word] for word in row]) + noise * rng.normal(size=len(row))
         size = int(np.ceil(share * len(row)))
         best = np.sort(np.argsort(-values, kind="stable")[:size]).tolist()
@@ -172,8 +172,8 @@ def planted_hints(lessons: Sequence[LabelledExample], noise: float, share: float
 def _options() -> argparse.ArgumentParser:
     examples = (
         "  python -m benchmarks.closed_form --quick --planted\n"
-        "  python -m benchmarks.closed_form --planted --pool 8750 --exam 2500 --threads 2\n"
-        "  python -m benchmarks.closed_form --pool 1200 --exam 2000 --tokens 128 --out runs/closed_form/gains.json"
+        "  python -m benchmarks.closed_form --planted --pool 8750 --test 2500 --threads 2\n"
+        "  python -m benchmarks.closed_form --pool 1200 --test 2000 --tokens 128 --out runs/closed_form/gains.json"
     )
     options = argparse.ArgumentParser(
         description=__doc__, epilog=f"examples:\n{examples}", formatter_class=argparse.RawDescriptionHelpFormatter
@@ -181,9 +181,9 @@ def _options() -> argparse.ArgumentParser:
     options.add_argument("--quick", action="store_true", help="a small run that shows that everything works")
     options.add_argument("--planted", action="store_true", help="people's labels and planted explanations; no model")
     options.add_argument("--pool", type=int, default=1200, help="texts to draw training texts from (default 1200)")
-    options.add_argument("--exam", type=int, default=2000, help="test texts (default 2000)")
+    options.add_argument("--test", type=int, default=2000, help="test texts (default 2000)")
     options.add_argument("--students", type=int, default=64, help="students per explainer (default 64)")
-    options.add_argument("--lessons", type=int, default=500, help="training texts of a student (default 500)")
+    options.add_argument("--training", type=int, default=500, help="training texts of a student (default 500)")
     options.add_argument("--tokens", type=int, default=128, help="tokens of a text, with a model (default 128)")
     options.add_argument("--share", type=float, default=0.1, help="of the words that a hint names (default 0.1)")
     options.add_argument("--explainers", default=",".join(EXPLAINERS), help="methods, joined by commas")
@@ -200,37 +200,37 @@ def _taught(args: argparse.Namespace) -> Class:
     teacher = load_teacher()
     tokenizer = teacher.tokenizer
     pool = load_reviews("student_train", args.pool, args.tokens, tokenizer)
-    exam = load_reviews("student_test", args.exam, args.tokens, tokenizer)
+    test = load_reviews("student_test", args.test, args.tokens, tokenizer)
     explanations = explained(teacher, pool, args.explainers.split(","), args.cache)
     first = next(iter(explanations.values()))
-    lessons = [LabelledExample(explanation.example, explanation.prediction.index) for explanation in first]
-    return Class(lessons, answered(teacher, exam, args.cache), {}, explanations)
+    training = [LabelledExample(explanation.example, explanation.prediction.index) for explanation in first]
+    return Class(training, answered(teacher, test, args.cache), {}, explanations)
 
 
 def _planted(args: argparse.Namespace) -> Class:
     """People's labels as the teacher."""
-    pool, exam = (
+    pool, test = (
         [
             LabelledExample(Example(example.text.replace("<br />", " ")), int(example.label == "positive"))
             for example in load_data("imdb", split=split).examples[:count]
         ]
-        for split, count in (("student_train", args.pool), ("student_test", args.exam))
+        for split, count in (("student_train", args.pool), ("student_test", args.test))
     )
     hints = {f"noise {noise:g}": planted_hints(pool, noise, args.share, k) for k, noise in enumerate(NOISES)}
-    return Class(pool, exam, hints, {})
+    return Class(pool, test, hints, {})
 
 
 def _scores(task: Class, hints: Hints, args: argparse.Namespace) -> Mapping[str, Floats]:
     """Right or wrong (students, items) by method."""
     student = Ridge(features=args.features, model=args.model)
-    plan = Plan(sizes=(args.lessons,), subsets=args.students)
+    plan = Plan(sizes=(args.training,), subsets=args.students)
     result = simulate(
-        SimulabilityData(task.pool, task.exam, hints),
+        SimulabilityData(task.pool, task.test, hints),
         {"ridge": student},
         {"prior": WeightedChannel(PriorChannel())},
         plan,
     )
-    return result.scores[Setting("ridge", "prior", args.lessons)]
+    return result.scores[Setting("ridge", "prior", args.training)]
 
 
 def _controls(task: Class, none: Floats, args: argparse.Namespace) -> list[Row]:
@@ -260,8 +260,8 @@ def _report(rows: Sequence[Row], none: Crossed, seconds: Mapping[str, float], ar
         name = f"{row.method} (control)" if row.is_control else row.method
         print(f"{name:32}{row.gain:+7.2f}{row.low:+8.2f}{row.high:+8.2f}{row.p:10.4f}")
     print(
-        f"\n{len(explainers)} explainers x {args.students} students of {args.lessons} training texts, "
-        f"{len(explainers) + 1} x {args.students} students trained and tested on {args.exam} texts: "
+        f"\n{len(explainers)} explainers x {args.students} students of {args.training} training texts, "
+        f"{len(explainers) + 1} x {args.students} students trained and tested on {args.test} texts: "
         f"{seconds['wall_seconds']:.1f} s, "
         f"{seconds['cpu_seconds']:.1f} s of CPU; widest half of an interval {widest:.2f} points"
     )

@@ -65,6 +65,13 @@ def test_aliases_of_metrics_resolve() -> None:
 def test_a_close_alias_is_suggested() -> None:
     with pytest.raises(UnknownNameError, match=r"did you mean .*saliency"):
         ATTRIBUTIONS.get("saliancy")
+    with pytest.raises(ParameterError, match=r"unknown parameter of kernel_shap 'max_eval' \(did you mean max_evals"):
+        ATTRIBUTIONS.get("shap").configured(max_eval=60)
+
+
+def test_names_that_begin_as_the_given_one_are_suggested() -> None:
+    with pytest.raises(UnknownNameError, match=r"unknown metric 'Comp' \(did you mean comprehensiveness"):
+        METRICS.get("Comp")
 
 
 def test_an_alias_stands_for_one_thing_only() -> None:
@@ -82,7 +89,7 @@ def test_settings_have_the_names_of_other_libraries() -> None:
     assert lime.configured(num_samples=30, perturbation="delete").parameters["samples"] == 30
     with pytest.raises(ParameterError, match="samples of lime is given twice, once as 'num_samples'"):
         lime.configured(samples=20, num_samples=30)
-    with pytest.raises(ParameterError, match=r"samples of lime must be a int.*, got 'many'"):
+    with pytest.raises(ParameterError, match=r"samples of lime must be an int.*, got 'many'"):
         lime.configured(max_evals="many")
 
 
@@ -118,12 +125,12 @@ def test_parameters_are_checked_in_one_sentence() -> None:
     lime = ATTRIBUTIONS.get("lime")
     with pytest.raises(ParameterError, match=r"unknown parameter of lime 'sample' \(did you mean samples"):
         lime.configured(sample=3)
-    with pytest.raises(ParameterError, match="samples of lime must be a int, '2n', got 'many'"):
+    with pytest.raises(ParameterError, match="samples of lime must be an int or '2n', got 'many'"):
         lime.configured(samples="many")
     with pytest.raises(ParameterError, match="samples of lime must be at least 2, got 1"):
         lime.configured(samples=1)
-    with pytest.raises(ParameterError, match="level of lime must be a str, None, got 3"):
+    with pytest.raises(ParameterError, match="level of lime must be a str or None, got 3"):
         lime.configured(level=3)
-    with pytest.raises(ParameterError, match="fit of kernel_shap must be 'smooth', 'linear', got 'cubic'"):
+    with pytest.raises(ParameterError, match="fit of kernel_shap must be 'smooth' or 'linear', got 'cubic'"):
         ATTRIBUTIONS.get("kernel_shap").configured(fit="cubic")
     assert lime.configured(samples=7, seed=3).parameters["samples"] == 7

@@ -115,7 +115,7 @@ def explain(
         target: label or index to explain; each text's predicted class when not given. A pair of labels is a contrastive
             target, why the first rather than the second; "all" explains every class, the most probable first.
         progress: show a bar on work over two seconds.
-        on_error: what a text of a list does that cannot be explained: "raise" an error that names it, or "skip" it.
+        on_error: for a text that cannot be explained: "raise" an error that names it, or "skip" it.
         **settings: parameters of the method. A learned explainer takes ``evaluations``, with which a few evaluations of
             the model on each text correct its scores (and ``tolerance``, ``absence``, ``seed``, as kernel_shap has).
 
@@ -159,8 +159,8 @@ def compare(  # noqa: PLR0913 - one call, and every argument but the first has a
             table of methods x metrics for this text.
         target: label or index to explain; the predicted class when not given.
         progress: show a bar on work over two seconds.
-        on_error: what a method does that cannot explain the text: "raise" its error, or be left out ("skip"), so that
-            it is in the result's ``skipped`` with the reason.
+        on_error: for a method that cannot explain the text: "raise" its error, or "skip" it, so that it is in the
+            result's ``skipped`` with the reason.
 
     Example:
         >>> import didact
@@ -203,7 +203,7 @@ def estimate(
     method: str | Explainer | None = None,
     **settings: object,
 ) -> Estimate:
-    """What ``explain`` would take, without explaining: evaluations, seconds and memory.
+    """The cost of ``explain``, without explaining: evaluations, seconds and memory.
 
     Evaluations are exact, or the most where a method may stop early; integrated gradients take more where they raise
     their steps. Seconds come from timing a few passes of the longest text; memory is a rough guess from the model's

@@ -40,9 +40,9 @@ def train(  # noqa: PLR0913 - one call, and every argument but the first two has
     """Train an explainer that explains in one pass.
 
     Args:
-        preset: what to train, such as "l2e": a small network that learns a slow explainer's scores; "aml": an encoder
-            that learns which words a prediction rests on; or "smat": the mix of the model's attention heads from which
-            students learn fastest.
+        preset: what to train: "l2e", a small network that learns a slow explainer's scores; "probe", a head on the
+            model's hidden states that learns Shapley values; "aml", an encoder that learns which words a prediction
+            rests on; or "smat", the mix of the model's attention heads from which students learn fastest.
         data: anything ``didact.data.load.load_data`` takes: a file, "corpus", a list of texts, its own result; or
             explanations that exist already.
         model: anything ``load_model`` takes.
@@ -117,10 +117,10 @@ def evaluate(  # noqa: PLR0913 - one call, and every argument but the first has 
     overwrite: bool = False,
     progress: bool = True,
 ) -> Evaluation:
-    """Grade explainers on a model and data; what an earlier call into the same folder computed is not done again.
+    """Grade explainers on a model and data; an earlier run in the same folder is resumed.
 
     Random and trivial explanations are graded beside the others, and so are copies with shuffled scores: a metric that
-    does not tell them apart proves nothing.
+    does not separate them from real explanations is not used for the verdict.
 
     Args:
         data: anything ``didact.data.load.load_data`` takes: a file, a preset, a Hub id, a list of texts.
@@ -129,7 +129,7 @@ def evaluate(  # noqa: PLR0913 - one call, and every argument but the first has 
             family, "all" for every method that model and data allow.
         metrics: names, tables with "metric", "label" and settings, "default" or "all".
         split: of the data.
-        limit: at most so many examples.
+        limit: maximum number of examples.
         minutes: time budget. The cost is estimated first, by evaluating a few texts, and printed; where all texts would
             take longer, as many are evaluated as fit. None for no limit.
         seeds: seeded methods are run with each.
@@ -192,11 +192,10 @@ def simulate(  # noqa: PLR0913 - one call, and every argument but the first has 
     overwrite: bool = False,
     progress: bool = True,
 ) -> SimulabilityResult:
-    """Grade explainers by teaching: what do their explanations add to students who learn to imitate the model?
+    """Grade explainers by simulability: how much better do students imitate the model when trained with explanations?
 
-    Students see explanations only while they learn. Each kind is taught without them, with those of every explainer,
-    and with controls that explain nothing, on the same texts. What an earlier call into the same folder computed is not
-    done again.
+    Students see explanations only in training. Each kind is trained without them, with those of every explainer, and
+    with controls that explain nothing, on the same texts. An earlier run in the same folder is resumed.
 
     Args:
         data: training texts of the students: anything ``didact.data.load.load_data`` takes.
@@ -204,13 +203,13 @@ def simulate(  # noqa: PLR0913 - one call, and every argument but the first has 
         explainers: names, or explainers by label.
         students: names, or tables with "student", "label" and settings; see ``didact list students``. Two cheap kinds
             when not given: ridge and a small bilstm_attention.
-        channels: how explanations reach students, likewise, with a "weight"; all that fit when not given.
+        channels: how explanations enter training, likewise, with a "weight"; all that fit when not given.
         test: test texts; held out from ``data`` when not given.
-        sizes: numbers of texts a student learns from.
-        subsets: students of a kind, each with texts of its own; of a round where ``precision`` is given.
-        share: of the words that are marked in a hint.
-        controls: whether to teach random, trivial, label-leak and shuffled hints too.
-        precision: add students until the gains' 95 % intervals reach so far to each side.
+        sizes: numbers of training texts per student.
+        subsets: students per kind and size, each with its own training texts; per round where ``precision`` is given.
+        share: fraction of the words that a hint marks.
+        controls: whether to train with random, trivial, label-leak and shuffled hints too.
+        precision: add students until the 95 % interval of every gain is ± ``precision`` or narrower.
         seed: of texts, students and controls.
         out: folder of the run.
         overwrite: replace the results of a call with other arguments in the same folder; otherwise it is refused.

@@ -157,6 +157,8 @@ def unknown(kind: str, name: object, allowed: Sequence[str], suggested: Sequence
 
 
 def close_names(name: object, allowed: Sequence[str]) -> str:
-    """For the message about an unknown name: the allowed names that are close, or nothing where none is."""
-    close = difflib.get_close_matches(str(name), allowed)
+    """For the message about an unknown name: allowed names that begin so or are close, or nothing where none is."""
+    plain = str(name).strip().lower()
+    begun = [other for other in allowed if len(plain) > 2 and other.lower().startswith(plain)]
+    close = list(dict.fromkeys([*begun, *difflib.get_close_matches(str(name), allowed)]))[:3]
     return f" (did you mean {' or '.join(close)}?)" if close else ""

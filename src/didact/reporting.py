@@ -39,7 +39,7 @@ def flip(
         given: a text, a pair or an ``Example``.
         model: anything ``load_model`` takes, with classes.
         target: the class that is to be predicted instead; any other when not given.
-        budget: plain passes at most.
+        budget: maximum number of plain passes.
         masked_lm: a masked language model, Hub id, directory or (model, tokenizer), whose words may replace those of
             the text where deleting one word does not flip it; words are only deleted when not given.
         progress: show a bar on work over two seconds.

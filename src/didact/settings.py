@@ -49,7 +49,8 @@ class Configured:
         for given, value in settings.items():
             name = resolve_setting(given, names)
             if name not in names:
-                raise ParameterError(unknown(f"parameter of {cls.card.name}", given, names))
+                aliases = [alias for own in names for alias in ALIASES.get(own, ())]
+                raise ParameterError(unknown(f"parameter of {cls.card.name}", given, names, [*names, *aliases]))
             if name in resolved:
                 raise ParameterError(f"{name} of {cls.card.name} is given twice, once as {given!r}; give it once")
             _check_type(cls.card.name, name, value, hints[name])
@@ -105,7 +106,7 @@ def check_share(owner: Configured, *names: str) -> None:
 
 def _check_type(owner: str, name: str, value: object, hint: object) -> None:
     if not fits(value, hint):
-        raise ParameterError(f"{name} of {owner} must be {', '.join(allowed(hint))}, got {shown(value)}")
+        raise ParameterError(f"{name} of {owner} must be {' or '.join(allowed(hint))}, got {shown(value)}")
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
@@ -149,7 +150,7 @@ def _readable_hints(function: Callable[..., object]) -> dict[str, object]:
 
 
 def _refuse_argument(function: str, name: str, hint: object, value: object) -> None:
-    raise ParameterError(f"{name} of {function}() must be {', '.join(allowed(hint))}, got {shown(value)}")
+    raise ParameterError(f"{name} of {function}() must be {' or '.join(allowed(hint))}, got {shown(value)}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,7 +210,8 @@ def allowed(hint: object) -> list[str]:
         return [f"a table, each entry {' or '.join(allowed(parts[1]))}"]
     if parts:
         return [name for part in parts for name in allowed(part)]
-    return ["None" if hint is type(None) else f"a {getattr(hint, '__name__', hint)}"]
+    word = str(getattr(hint, "__name__", hint))
+    return ["None" if hint is type(None) else f"{'an' if word[0] in 'aeiouAEIOU' else 'a'} {word}"]
 
 
 def shown(value: object) -> str:

@@ -73,7 +73,7 @@ def test_nothing_is_skipped_when_all_is_well() -> None:
 def test_mistakes_of_the_call_are_raised_whatever_the_texts() -> None:
     with pytest.raises(TargetError):
         didact.explain(BAD[::2], MODEL, "occlusion", target="no such", on_error="skip", progress=False)
-    with pytest.raises(ParameterError, match=r"on_error of explain\(\) must be 'raise', 'skip', got 'ignore'"):
+    with pytest.raises(ParameterError, match=r"on_error of explain\(\) must be 'raise' or 'skip', got 'ignore'"):
         didact.explain(BAD, MODEL, "occlusion", on_error="ignore", progress=False)  # type: ignore[arg-type]
     box = load_model(keyword_predict)
     with pytest.raises(CapabilityError, match="needs a model that is differentiable"):

@@ -119,7 +119,7 @@ def test_a_recipe_reads_as_it_was_written(tmp_path: Path) -> None:
         ({"hints": [3]}, "a format is a table"),
         ({"hints": 3}, "hints must be a list"),
         ({"hints": [{"share": "x"}]}, "share must be a float, got 'x'"),
-        ({"subsets": 10**12}, "subsets must be a int from 1 to 100,000"),
+        ({"subsets": 10**12}, "subsets must be an int from 1 to 100,000"),
         ({"precision": "x"}, "precision must be a float or None, got 'x'"),
         ({"metric": "f2"}, "unknown metric 'f2'"),
         ({"students": "ridge"}, "students must be a list"),

@@ -156,7 +156,7 @@ def test_settings_are_checked() -> None:
         Solvex(beam=0)
     with pytest.raises(ParameterError, match="candidates of solvex must be at least 1"):
         Solvex(candidates=0)
-    with pytest.raises(ParameterError, match="metric of solvex must be 'comprehensiveness', 'sufficiency'"):
+    with pytest.raises(ParameterError, match="metric of solvex must be 'comprehensiveness' or 'sufficiency'"):
         Solvex.configured(metric="accuracy")
 
 

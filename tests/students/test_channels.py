@@ -273,7 +273,7 @@ def test_channels_have_the_names_of_their_files() -> None:
     assert {"attention", "labelling", "alignment"} <= set(CHANNELS.names())
     assert CHANNELS.get("alignment") is AlignmentChannel
     assert CHANNELS.card("alignment").answers == {"span"}
-    with pytest.raises(ParameterError, match="over of attention must be 'all', 'text'"):
+    with pytest.raises(ParameterError, match="over of attention must be 'all' or 'text'"):
         AttentionChannel.configured(over="everything")
     with pytest.raises(ParameterError, match="cut of labelling must be above 0"):
         LabellingChannel(cut=0.0)

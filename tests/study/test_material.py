@@ -96,7 +96,7 @@ def _renamed(made: Explanation) -> Explanation:
     ("changes", "protocol", "message"),
     [
         ({"target": Target(0, "no")}, "rank", "raters are shown explanations of the prediction"),
-        ({"prediction": Prediction(("n",), (1.0,)), "target": Target(0, "n")}, "simulate", "raters foresee classes"),
+        ({"prediction": Prediction(("n",), (1.0,)), "target": Target(0, "n")}, "simulate", "raters predict classes"),
     ],
 )
 def test_explanations_that_would_mislead_are_refused(changes: dict[str, Any], protocol: Any, message: str) -> None:

@@ -200,7 +200,7 @@ def test_the_commands_create_report_export_invite_and_delete(
     assert len(codes_of(study)) == 5
     capsys.readouterr()
     assert main(["study", "delete", str(out), codes_of(study)[0]]) == 0
-    assert "deleted for good" in capsys.readouterr().out
+    assert "permanently deleted" in capsys.readouterr().out
     assert len(Study(out).raters()) == 2
 
 

@@ -284,7 +284,7 @@ def test_models_of_spans_and_of_words_are_refused() -> None:
         ({"masking": "blur"}, "masking of mask must be"),
         ({"masking": "top", "shares": ()}, "shares of mask must be above 0 and below 1"),
         ({"masking": "top", "shares": (0.2, 1.0)}, "shares of mask must be above 0 and below 1"),
-        ({"preserve": 0.0, "destroy": 0.0}, "nothing says which units to mark"),
+        ({"preserve": 0.0, "destroy": 0.0}, "no term decides which units to mark"),
         ({"spread": 0.0}, "spread of mask must be above 0"),
     ],
 )

@@ -86,7 +86,7 @@ def test_it_is_saved_and_loaded_with_its_verdict(tmp_path: Path) -> None:
     assert (loaded.verdict, loaded.about, loaded.signal) == (explainer.verdict, explainer.about, explainer.signal)
     page = (tmp_path / "README.md").read_text()
     assert "Do predictions rest on what it marks?" in page
-    assert "learned that from the model itself" in page
+    assert "was trained on the model itself" in page
     assert "reference" not in page
 
 

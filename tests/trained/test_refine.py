@@ -311,7 +311,7 @@ def test_what_cannot_be_refined_is_refused(model: Model) -> None:
     ("settings", "message"),
     [
         ({"steps": 0}, "steps of refinement must be at least 1, got 0"),
-        ({"steps": 2.5}, "steps of refinement must be a int"),
+        ({"steps": 2.5}, "steps of refinement must be an int"),
         ({"step": 2}, "unknown setting of refinement 'step'"),
         ({"steps": None}, "needs an end"),
         ({"seconds": 0.0}, "seconds of refinement must be above 0"),

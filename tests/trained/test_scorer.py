@@ -161,7 +161,7 @@ def test_references_are_told_apart() -> None:
     first, second = run(shape, [shape.for_reference(item, 0), shape.for_reference(item, 1)])
     torch.testing.assert_close(first, run(shape, [item])[0])
     assert (first - second).abs().max() > 1e-3
-    with pytest.raises(InputError, match="reference 2 was given, but this scorer tells 2 apart"):
+    with pytest.raises(InputError, match="reference 2 was given, but this scorer has 2, counted from 0"):
         shape.for_reference(item, 2)
 
 

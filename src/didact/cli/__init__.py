@@ -94,7 +94,7 @@ def parser() -> argparse.ArgumentParser:
     """The whole command line."""
     whole = CommandParser(
         prog="didact",
-        description="Explain the predictions of transformer text classifiers, and grade explanations.",
+        description="Explain the predictions of transformer models, grade explanations, and train explainers.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -44,11 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     columns.add_columns(group)
     group.add_argument("--split", help="which split (default: test, validation or the only one)")
-    group.add_argument("--limit", type=int, default=50, metavar="N", help="at most so many examples (default: 50)")
+    group.add_argument("--limit", type=int, default=50, metavar="N", help="maximum number of texts (default: 50)")
     _add_choices(parser.add_argument_group("methods and metrics"))
     shared.add_dry_run(parser)
     group = parser.add_argument_group("output")
-    group.add_argument("--name", default="evaluation", help="of the run (default: evaluation)")
+    group.add_argument("--name", default="evaluation", help="name of the run (default: evaluation)")
     group.add_argument("--out", type=Path, metavar="DIR", help="folder of the run (default: runs/NAME)")
     shared.add_execution(parser)
     shared.add_store(parser)
@@ -63,7 +63,7 @@ def _add_choices(group: argparse._ArgumentGroup) -> None:
         help="methods to evaluate: names or aliases, or 'all' that the model allows (default: a few of each family)",
     )
     group.add_argument(
-        "--metrics", default="default", metavar="A,B", help="names or aliases, 'all' (default: a few of each family)"
+        "--metrics", default="default", metavar="A,B", help="names or aliases, or 'all' (default: a few of each family)"
     )
     group.add_argument(
         "--set",
@@ -73,15 +73,13 @@ def _add_choices(group: argparse._ArgumentGroup) -> None:
         help="a setting of a method or a metric; may be repeated",
     )
     group.add_argument("--seeds", default="0", metavar="A,B", help="seeds of seeded methods (default: 0)")
-    group.add_argument(
-        "--no-nulls", action="store_true", help="leave out the control of each method with its scores shuffled"
-    )
+    group.add_argument("--no-nulls", action="store_true", help="leave out the shuffled copy of each method, a control")
     group.add_argument(
         "--minutes",
         type=float,
         default=5.0,
         metavar="M",
-        help="time budget: as many texts are evaluated as fit, the cost is printed before it starts; 0 for no limit "
+        help="time budget: evaluates as many texts as fit; the cost is printed before the start; 0 for no limit "
         "(default: 5)",
     )
 

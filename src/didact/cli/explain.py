@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group = parser.add_argument_group("learned explainer")
     group.add_argument(
-        "--explainer", metavar="DIR", help="what 'didact train' wrote, or its Hub id, instead of --method"
+        "--explainer", metavar="DIR", help="folder that 'didact train' wrote, or its Hub id, instead of --method"
     )
     group.add_argument(
         "--fallback",
@@ -79,13 +79,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_refinement(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--refine", type=int, metavar="STEPS", help="train the explainer so many steps further for each text"
+        "--refine", type=int, metavar="STEPS", help="fine-tune the explainer for so many steps on each text"
     )
-    group.add_argument("--refine-seconds", type=float, metavar="S", help="refine each text for so long at most")
+    group.add_argument("--refine-seconds", type=float, metavar="S", help="time limit of refinement per text")
     group.add_argument(
         "--refine-by",
         metavar="METRIC",
-        help="of a text's maps, keep the best by this metric (default: by the loss that is followed)",
+        help="keep the best of a text's maps by this metric (default: by the loss)",
     )
     group.add_argument(
         "--refine-set",

@@ -20,13 +20,17 @@ if TYPE_CHECKING:
 def add_question(parser: argparse.ArgumentParser) -> None:
     """A question, its passage, and the place whose score is explained."""
     group = parser.add_argument_group("question about a passage")
-    group.add_argument("--question", metavar="TEXT", help="instead of TEXT|-|FILE; goes with --passage")
-    group.add_argument("--passage", metavar="TEXT|FILE", help="a text that may hold the answer, or a file with it")
+    group.add_argument(
+        "--question", metavar="TEXT", help="question to explain, instead of TEXT|-|FILE; needs --passage"
+    )
+    group.add_argument(
+        "--passage", metavar="TEXT|FILE", help="the passage that the answer is taken from, or a file with it"
+    )
     group.add_argument(
         "--answer",
         metavar="TEXT|START:END",
-        help="explain this answer and not the predicted one (of a model that labels words: this word), as it stands in "
-        "the passage or by its characters",
+        help="explain this answer instead of the predicted one (for token classification: this word), as written in "
+        "the passage or by character offsets",
     )
 
 
@@ -58,7 +62,7 @@ def add_image(parser: argparse.ArgumentParser) -> None:
         type=Path,
         action="append",
         default=[],
-        help="instead of TEXT|-|FILE, with the --model of an image classifier: an image, or a folder of images; may be "
+        help="an image or a folder of images, instead of TEXT|-|FILE; needs --model, an image classifier; may be "
         "repeated",
     )
 

@@ -8,7 +8,7 @@ import json
 from didact.cli import printing
 
 NAME = "list"
-HELP = "List methods, metrics, students, channels, presets, kinds of recipes, models or data sets."
+HELP = "List methods, metrics, losses, presets, students, channels, recipe kinds, models or data sets."
 EXAMPLES = """examples:
   didact list methods
   didact list methods --format json
@@ -16,6 +16,7 @@ EXAMPLES = """examples:
   didact list students
   didact list channels
   didact list presets
+  didact list losses
   didact list models
   didact list data
   didact list recipes
@@ -23,9 +24,11 @@ EXAMPLES = """examples:
 
 MODELS = (
     ("default", "the embedded English sentiment classifier; works offline"),
-    ("DIRECTORY", "a Transformers text classifier saved with save_pretrained (safetensors, fast tokenizer)"),
-    ("OWNER/NAME", "a text classifier on the Hugging Face Hub"),
-    ("in Python", "also (model, tokenizer), a text-classification pipeline, or a function from texts to probabilities"),
+    ("default:NAME", "tiny embedded models of other kinds of input: shapes, questions, quality, reviews"),
+    ("DIRECTORY", "a Transformers model saved with save_pretrained (safetensors, fast tokenizer), or a LoRA adapter"),
+    ("OWNER/NAME", "a model on the Hugging Face Hub"),
+    ("FILE.gguf", "a language model, with --prompt"),
+    ("in Python", "also (model, tokenizer), a pipeline, predict_proba, or a function from texts to probabilities"),
 )
 
 SHOWN = {
@@ -46,7 +49,7 @@ SHOWN = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own options."""
-    parser.add_argument("what", choices=tuple(SHOWN))
+    parser.add_argument("what", choices=tuple(SHOWN), help="what to list; 'signals' and 'losses' are the same")
     parser.add_argument("--format", choices=("terminal", "json"), default="terminal")
 
 
@@ -148,7 +151,7 @@ def _data() -> list[dict[str, object]]:
     ]
     planted: dict[str, object] = {
         "name": "corpus",
-        "task": "opinion of a generated review",
+        "task": "sentiment of a synthetic review",
         "labels": ["negative", "positive"],
         "splits": ["all"],
         "rationales": "planted words",

@@ -25,7 +25,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--inputs",
         metavar="READER",
-        help="what the model reads: text, pair, question, patches, prompt, zero_shot (default: as the model is)",
+        help="what the model reads: text, pair, question, patches, prompt, zero_shot (default: detected)",
     )
     group.add_argument(
         "--prompt", type=Path, metavar="FILE", help="TOML file with the prompt that makes a language model a classifier"
@@ -35,10 +35,16 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         metavar="A,B",
         help="names for the outputs in order, or the candidate labels of zero_shot",
     )
-    group.add_argument("--dtype", metavar="TYPE", help="of the weights: float32, bfloat16, ... (default: as stored)")
+    group.add_argument(
+        "--dtype", metavar="TYPE", help="dtype of the weights: float32, bfloat16, ... (default: as stored)"
+    )
     group.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: the GPU when there is one)")
-    group.add_argument("--max-length", type=int, metavar="N", help="length limit in tokens, below the model's own")
-    group.add_argument("--truncate", action="store_true", help="explain what fits, even when most of a text does not")
+    group.add_argument("--max-length", type=int, metavar="N", help="maximum length in tokens, at most the model's own")
+    group.add_argument(
+        "--truncate",
+        action="store_true",
+        help="explain the part of a text that fits, even when more than half is cut off",
+    )
     add_remote_code(group)
 
 
@@ -47,7 +53,7 @@ def add_remote_code(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--trust-remote-code",
         action="store_true",
-        help="let the explained model run code that comes with it: only where you trust its author",
+        help="let the explained model run the code that comes with it; only if you trust its author",
     )
 
 

@@ -77,7 +77,7 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
         ("--max-texts", "lines or rows", ReadLimits.texts),
         ("--max-pixels", "pixels of an image", USUAL_MAX_PIXELS),
     ):
-        group.add_argument(option, type=int, metavar="N", help=f"at most so many {what} (default: {usual:,})")
+        group.add_argument(option, type=int, metavar="N", help=f"maximum number of {what} (default: {usual:,})")
 
 
 @contextlib.contextmanager
@@ -100,8 +100,12 @@ def reading_limits(options: argparse.Namespace) -> Iterator[None]:
 def add_method(parser: argparse.ArgumentParser) -> None:
     """Settings that all methods have."""
     group = parser.add_argument_group("method")
-    group.add_argument("--level", help="what gets a score: word, token, whitespace, ... (default: the model's first)")
-    group.add_argument("--scale", choices=SCALES, help="which number is explained (default: logit, if there is one)")
+    group.add_argument(
+        "--level", help="what gets a score: word, token, whitespace, ... (default: word; patch for images)"
+    )
+    group.add_argument(
+        "--scale", choices=SCALES, help="which output is explained (default: logit, where the model has logits)"
+    )
 
 
 def add_on_error(parser: argparse.ArgumentParser) -> None:
@@ -115,23 +119,26 @@ def add_on_error(parser: argparse.ArgumentParser) -> None:
 
 
 def add_dry_run(parser: argparse.ArgumentParser) -> None:
-    """Whether to tell the cost instead of explaining."""
+    """Whether to print the cost instead of explaining."""
     parser.add_argument(
-        "--dry-run", action="store_true", help="print evaluations, seconds and memory it would take, and stop"
+        "--dry-run", action="store_true", help="print the expected evaluations, seconds and memory, and stop"
     )
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
     """Where results go."""
     group = parser.add_argument_group("output")
-    group.add_argument("--format", choices=tuple(ENDINGS), help="default: as --out ends, or terminal")
+    group.add_argument("--format", choices=tuple(ENDINGS), help="default: by the ending of --out, else terminal")
     group.add_argument("--out", type=Path, metavar="FILE", help="write to a file instead of standard output")
 
 
 def add_store(parser: argparse.ArgumentParser) -> None:
     """Where a run keeps its parts."""
     parser.add_argument(
-        "--store", type=Path, metavar="DIR", help="parts kept here and shared with other runs (default: DIR/parts)"
+        "--store",
+        type=Path,
+        metavar="DIR",
+        help="cache of partial results, to share it between runs (default: OUT/parts)",
     )
 
 
@@ -139,18 +146,22 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
     """How many processes share a run, and for how long."""
     group = parser.add_argument_group("execution")
     group.add_argument(
-        "--workers", type=int, default=1, metavar="N", help="processes that share one GPU or CPU (default: 1)"
+        "--workers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="number of processes, which share one GPU or CPU (default: 1)",
     )
     group.add_argument(
         "--seconds",
         type=float,
         metavar="S",
-        help="begin nothing new after so many seconds and report what there is; the same command resumes later",
+        help="time limit: start no new step after S seconds and report what is done; the same command resumes later",
     )
     group.add_argument(
         "--overwrite",
         action="store_true",
-        help="replace the results of another recipe in the same folder; they stay until the new ones are there",
+        help="replace the results of another recipe in the same folder, once the new ones are complete",
     )
 
 

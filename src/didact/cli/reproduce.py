@@ -25,9 +25,9 @@ EXAMPLES = """examples:
   didact reproduce smat --table 1
   didact reproduce smat --recipe recipes/smat/quick.toml --out runs/smat
 
-l2e: tables 1, 2, 3, 4, 5, 7, 8, 9 and figures 3 to 6. simulability: tables 1 and 3 to 11. aml: tables 1 to 5. smat:
-tables 1, 2, 3, 5, 6, 7 and figure 5. All of them unless one is chosen. A recipe that was stopped resumes where it was
-when the same command is given again.
+l2e: tables 1 to 9 and figures 3 to 7. simulability: tables 1 and 3 to 11. aml: tables 1 to 5. smat: tables 1, 2, 3,
+5, 6, 7 and figure 5. All of them unless one is chosen. A recipe that was stopped resumes where it was when the same
+command is given again.
 """
 
 _KINDS = {"l2e": "distillation", "simulability": "simulability", "aml": "masking", "smat": "scaffolding"}
@@ -55,9 +55,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help='train the classifier that answers "neutral" without the human rationale, into --out',
     )
     parser.add_argument(
-        "--results", type=Path, metavar="DIR", help="measured numbers (default: docs/results/PAPER or runs/PAPER)"
+        "--results",
+        type=Path,
+        metavar="DIR",
+        help="folder of measured results (default: docs/results/PAPER or runs/PAPER)",
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where --recipe and --neutral write (no default)")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="output folder of --recipe and --neutral (required by them)"
+    )
     parser.add_argument("--device", help="cpu, cuda, ... (default: the GPU when there is one)")
     shared.add_execution(parser)
     shared.add_dry_run(parser)

@@ -17,7 +17,8 @@ EXAMPLES = """examples:
   didact run my.toml --out runs/mine --set subsets=6 --set data.limit=500
   didact run my.toml --store runs/parts     (parts shared between runs: nothing is computed twice)
 
-A recipe names its kind: grading (also where it names none), simulability, distillation, or one of another package.
+The kind of a recipe is grading (the default), simulability, distillation, masking, scaffolding, or one of another
+package; see 'didact list recipes'.
 """
 
 

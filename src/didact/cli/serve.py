@@ -48,10 +48,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--config", type=Path, metavar="FILE", help="TOML file with models, limits, hosts (docs/service.md)"
     )
     parser.add_argument("--host", help="address to listen on (default: 127.0.0.1); any other needs a token")
-    parser.add_argument("--port", type=int, help="default: 8300; 0 takes any that is free")
+    parser.add_argument("--port", type=int, help="default: 8300; 0 for any free port")
     parser.add_argument("--token-file", type=Path, metavar="FILE", help=f"file with the bearer token (or set {TOKEN})")
     parser.add_argument(
-        "--allow-host", metavar="NAME", action="append", default=None, help="a further name under which it is reached"
+        "--allow-host",
+        metavar="NAME",
+        action="append",
+        default=None,
+        help="a further host name to accept; may be repeated",
     )
     parser.add_argument("--jobs", type=Path, metavar="FILE", help="SQLite file of jobs (default: no jobs)")
     parser.add_argument(

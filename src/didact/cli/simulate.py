@@ -48,14 +48,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--limit",
         type=int,
         metavar="N",
-        help="at most so many texts to draw training texts from (default: twice the largest size)",
+        help="maximum number of texts to draw training texts from (default: twice the largest size)",
     )
     group.add_argument("--test", metavar="DATA", help="test texts (default: held out from --data)")
-    group.add_argument("--test-split", metavar="SPLIT", help="of the test texts")
-    group.add_argument("--test-limit", type=int, metavar="N", help="at most so many test texts")
+    group.add_argument("--test-split", metavar="SPLIT", help="split of the test texts")
+    group.add_argument("--test-limit", type=int, metavar="N", help="maximum number of test texts")
     _add_teaching(parser)
     group = parser.add_argument_group("output")
-    group.add_argument("--name", default="simulation", help="of the run (default: simulation)")
+    group.add_argument("--name", default="simulation", help="name of the run (default: simulation)")
     group.add_argument("--out", type=Path, metavar="DIR", help="folder of the run (default: runs/NAME)")
     shared.add_execution(parser)
     shared.add_store(parser)
@@ -65,21 +65,29 @@ def _add_teaching(parser: argparse.ArgumentParser) -> None:
     """What students are taught, and how many of them."""
     group = parser.add_argument_group("students and explanations")
     group.add_argument(
-        "--explainers", metavar="A,B", help="whose explanations (default: occlusion,gradient_x_input,attention)"
+        "--explainers", metavar="A,B", help="methods to compare (default: occlusion,gradient_x_input,attention)"
     )
     group.add_argument(
         "--students", metavar="A,B", help="kinds of students (default: ridge and a small bilstm_attention)"
     )
-    group.add_argument("--channels", metavar="A,B", help="how explanations reach them (default: all that fit)")
-    group.add_argument("--sizes", default="100", metavar="A,B", help="training texts of a student (default: 100)")
-    group.add_argument("--subsets", type=int, default=5, metavar="N", help="students of a kind (default: 5)")
-    group.add_argument("--share", default="0.1", metavar="A,B", help="share of the words in a hint (default: 0.1)")
-    group.add_argument("--bits", metavar="A,B", help="weights of all words, rounded to so many bits, instead")
-    group.add_argument("--no-controls", action="store_true", help="leave out the controls, which explain nothing")
     group.add_argument(
-        "--precision", type=float, metavar="X", help="add students until gains are known to ± X (0.01: a point)"
+        "--channels", metavar="A,B", help="how explanations enter training (default: all that the students support)"
     )
-    group.add_argument("--weight", action="append", default=[], metavar="CHANNEL=X", help="of a channel (default: 1)")
+    group.add_argument("--sizes", default="100", metavar="A,B", help="training texts per student (default: 100)")
+    group.add_argument(
+        "--subsets",
+        type=int,
+        default=5,
+        metavar="N",
+        help="students per kind and size, each with its own training texts (default: 5)",
+    )
+    _add_hints(group)
+    group.add_argument(
+        "--precision",
+        type=float,
+        metavar="X",
+        help="add students until every 95 %% interval of a gain is ± X or narrower (0.01: one point)",
+    )
     group.add_argument(
         "--set",
         metavar="NAME.SETTING=VALUE",
@@ -87,7 +95,27 @@ def _add_teaching(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a setting of an explainer, a student or a channel; may be repeated",
     )
-    group.add_argument("--seed", type=int, default=0, help="of training texts, students and controls (default: 0)")
+    group.add_argument("--seed", type=int, default=0, help="seed of training texts, students and controls (default: 0)")
+
+
+def _add_hints(group: argparse._ArgumentGroup) -> None:
+    """How much of an explanation students see, and how much it weighs."""
+    group.add_argument(
+        "--share", default="0.1", metavar="A,B", help="fraction of the words that a hint marks (default: 0.1)"
+    )
+    group.add_argument(
+        "--bits", metavar="A,B", help="instead of --share: the scores of all words, quantised to this many bits"
+    )
+    group.add_argument(
+        "--no-controls", action="store_true", help="leave out the controls (random, trivial, shuffled hints)"
+    )
+    group.add_argument(
+        "--weight",
+        action="append",
+        default=[],
+        metavar="CHANNEL=X",
+        help="weight of a channel in the loss (default: 1)",
+    )
 
 
 def run(options: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""``didact study``: a blind study in which people rank explanations, or learn from them to foresee the model."""
+"""``didact study``: a blind study in which people rank explanations, or learn from them to predict the model."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ EXAMPLES = """examples:
 
 Explanations come from a run, such as: didact evaluate --data reviews.jsonl --out runs/reviews
 
-What people find convincing (rank) and what helps them to foresee the model (simulate) are different questions: they are
-different protocols, and their results are never merged. See docs/study.md.
+What people find convincing (rank) and what helps them to predict the model's output (simulate) are different
+questions: they are different protocols, and their results are never merged. See docs/study.md.
 """
 
 Action = tuple[str, Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], None]]
@@ -57,9 +57,9 @@ def _add_create(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="where explanations come from: folder of 'didact evaluate', or a .parquet or .json file of explanations",
     )
-    parser.add_argument("--explainers", metavar="A,B", help="whose explanations (default: all of the run)")
+    parser.add_argument("--explainers", metavar="A,B", help="methods to study (default: all of the run)")
     parser.add_argument("--protocol", default="rank", metavar="P", help="rank or simulate (default: rank)")
-    parser.add_argument("--no-control", action="store_true", help="do not plant random explanations among the others")
+    parser.add_argument("--no-control", action="store_true", help="do not add random explanations as a control")
     parser.add_argument("--out", type=Path, default=Path("runs/study"), metavar="DIR", help="default: runs/study")
     sizes = parser.add_argument_group("sizes")
     for option, usual, what in (
@@ -119,17 +119,17 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--host", default="127.0.0.1", help=f"address to listen on (default: 127.0.0.1); any other needs {TOKEN}"
     )
-    parser.add_argument("--port", type=int, default=8400, help="default: 8400; 0 takes any that is free")
+    parser.add_argument("--port", type=int, default=8400, help="default: 8400; 0 for any free port")
     parser.add_argument(
         "--public",
         metavar="URL",
-        help="address that raters open, where a proxy stands before: https://study.example.org",
+        help="address that raters open, if the server is behind a proxy: https://study.example.org",
     )
     parser.add_argument(
         "--token-file",
         type=Path,
         metavar="FILE",
-        help=f"file with the owner's key (or set {TOKEN}; default: made up and printed)",
+        help=f"file with the owner's key (or set {TOKEN}; default: generated and printed)",
     )
 
 
@@ -226,7 +226,7 @@ def _delete(options: argparse.Namespace) -> None:
     from didact.study.session import Study
 
     deleted = Study(options.folder).forget(options.code)
-    printing.line(f"{deleted} events of this rater are deleted for good, and the code is not valid any more")
+    printing.line(f"{deleted} events of this rater are permanently deleted, and the code is no longer valid")
     printing.line("reports and exports that were written before still hold the answers: write them again")
 
 
@@ -274,11 +274,11 @@ def _read(source: Path) -> dict[str, list[Explanation]]:
 
 
 ACTIONS: dict[str, Action] = {
-    "create": ("Make a study from the explanations of a run.", _add_create, _create),
+    "create": ("Create a study from the explanations of a run.", _add_create, _create),
     "serve": ("Serve the pages that raters and the owner open in a browser.", _add_serve, _serve),
-    "results": ("Analyse what raters have answered, and write the report.", _add_results, _results),
+    "results": ("Analyse the answers so far, and write the report.", _add_results, _results),
     "export": ("Write all answers as tables.", _add_export, _export),
-    "invite": ("Make further invitation codes.", _add_invite, _invite),
-    "delete": ("Delete all that a rater answered.", _add_delete, _delete),
+    "invite": ("Create further invitation codes.", _add_invite, _invite),
+    "delete": ("Delete all answers of a rater.", _add_delete, _delete),
 }
 """What can be done with a study; a further action is a further entry."""

@@ -67,7 +67,7 @@ def _add_preset(parser: argparse.ArgumentParser, card: PresetCard, settings: Seq
     )
     columns.add_columns(group)
     group.add_argument("--split", help="which split (default: train, or the only one)")
-    group.add_argument("--limit", type=int, default=600, metavar="N", help="at most so many texts (default: 600)")
+    group.add_argument("--limit", type=int, default=600, metavar="N", help="maximum number of texts (default: 600)")
     if card.learns is not None:
         _add_reference(parser, card.learns[0])
     if card.tunable:
@@ -92,7 +92,7 @@ def _add_reference(parser: argparse.ArgumentParser, default: str) -> None:
         "--set", metavar="NAME=VALUE", action="append", default=[], help="a setting of the reference; may be repeated"
     )
     group.add_argument("--labels", type=Path, metavar="FILE", help="read scores (.parquet, .jsonl) instead of --data")
-    group.add_argument("--force", action="store_true", help="accept labels that explain another model")
+    group.add_argument("--force", action="store_true", help="accept scores that explain another model")
     shared.add_method(parser)
 
 
@@ -105,16 +105,20 @@ def _add_metric(parser: argparse.ArgumentParser, card: PresetCard) -> None:
         "metrics'), or suff, lo, comp, aopc_suff, aopc_comp as in AML (default: the loss)",
     )
     group.add_argument(
-        "--metric-set", metavar="NAME=VALUE", action="append", default=[], help="a setting of it; may be repeated"
+        "--metric-set",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="a setting of the metric; may be repeated",
     )
     group.add_argument(
         "--trials",
         type=int,
         default=0,
         metavar="N",
-        help=f"search {', '.join(card.tunable)} by the metric, in so many trials (30 as published; default: 0, none)",
+        help=f"search {', '.join(card.tunable)} by the metric in N trials (30 as published; default: 0, no search)",
     )
-    group.add_argument("--workers", type=int, default=1, metavar="N", help="trials at a time (default: 1)")
+    group.add_argument("--workers", type=int, default=1, metavar="N", help="parallel trials (default: 1)")
     shared.add_dry_run(parser)
 
 
@@ -126,12 +130,12 @@ def _add_setting(group: argparse._ArgumentGroup, setting: PresetSetting) -> None
     names = [setting.name, *(alias for alias in ALIASES.get(setting.name, ()) if "loss" in alias)]
     option, kind = [f"--{name.replace('_', '-')}" for name in names], _kind(setting.type)
     text = setting.help.replace("%", "%%")
+    shown = "" if setting.default is None else f" (default: {setting.default})"
     if kind is bool:
         group.add_argument(*option, action=argparse.BooleanOptionalAction, default=None, help=text)
     elif get_origin(kind) is Literal:
-        group.add_argument(*option, choices=get_args(kind), help=f"{text} (default: {setting.default})")
+        group.add_argument(*option, choices=get_args(kind), help=text + shown)
     elif kind in METAVARS:
-        shown = "" if setting.default is None else f" (default: {setting.default})"
         group.add_argument(*option, type=cast("type", kind), metavar=METAVARS[kind], help=text + shown)
     elif get_origin(kind) is tuple and (each := get_args(kind)[0]) in METAVARS:
         given = " ".join(map(str, cast("Sequence[object] | None", setting.default) or ()))

@@ -93,7 +93,7 @@ def find_flip(
         model: with two classes or more.
         example: a text or a pair of texts.
         target: the class that is to be predicted instead; any other class when not given.
-        budget: plain passes at most.
+        budget: maximum number of plain passes.
         propose: words that may replace a word.
     """
     if budget < 1:

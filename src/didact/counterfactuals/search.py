@@ -38,7 +38,7 @@ class FlipSearch:
         units: what is edited.
         prediction: of the whole text.
         wanted: number of the class that is to be predicted; any other than the predicted one when None.
-        budget: plain passes at most.
+        budget: maximum number of plain passes.
     """
 
     def __init__(self, model: Model, units: Units, prediction: Prediction, wanted: int | None, budget: int) -> None:

@@ -117,7 +117,7 @@ _ALL = (
     ),
     Preset(
         "imdb",
-        "opinion of a film review",
+        "sentiment of a film review",
         _OPINION,
         _TRAIN_TEST,
         "stanfordnlp/imdb",
@@ -150,7 +150,7 @@ _ALL = (
     ),
     Preset(
         "movie_rationales",
-        "opinion of a film review",
+        "sentiment of a film review",
         _OPINION,
         _THREE,
         "eraser-benchmark/movie_rationales@refs/convert/parquet",
@@ -194,7 +194,7 @@ _ALL = (
     ),
     Preset(
         "rotten_tomatoes",
-        "opinion of a sentence about a film",
+        "sentiment of a sentence about a film",
         _OPINION,
         _THREE,
         "cornell-movie-review-data/rotten_tomatoes",
@@ -202,7 +202,7 @@ _ALL = (
     ),
     Preset(
         "sst2",
-        "opinion of a sentence about a film",
+        "sentiment of a sentence about a film",
         _OPINION,
         _THREE,
         "SetFit/sst2",
@@ -211,7 +211,7 @@ _ALL = (
     ),
     Preset(
         "sst2_glue",
-        "opinion of a sentence about a film",
+        "sentiment of a sentence about a film",
         _OPINION,
         ("train", "validation"),
         "nyu-mll/glue:sst2",

@@ -54,8 +54,8 @@ def flip_sentence(flip: Flip) -> str:
     if not flip.flipped:
         nearest = f"the nearest, {_changes(flip)}, gives {after}" if flip.changes else "there is nothing to change"
         return (
-            f"No change of words that was tried flips the prediction {before}: {flip.evaluations} of at most "
-            f"{flip.budget} variants were evaluated; {nearest}. This does not show that none exists."
+            f"No change that was tried flips the prediction {before}: {flip.evaluations} of at most "
+            f"{flip.budget} variants were evaluated; {nearest}. Other changes may still flip it."
         )
     proof = "smaller changes may exist"
     if flip.smallest:

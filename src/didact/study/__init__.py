@@ -7,7 +7,7 @@
     study.results()                                     worths of explainers, or gains, with intervals
 
 Two protocols, never merged: *rank* asks which explanation people would give themselves (plausibility), *simulate*
-measures whether explanations help people to foresee the model (usefulness). Whoever draws pages needs ``join``,
+measures whether explanations help people to predict the model (usefulness). Whoever draws pages needs ``join``,
 ``next`` and ``answer`` alone; a page says nothing about methods.
 
     design          what a study is                      orders, plan    who sees what in which order

@@ -31,7 +31,7 @@ class StudyDesign:
     """The plan of a study.
 
     Attributes:
-        protocol: "rank" (explanations side by side) or "simulate" (foresee the model, learn, foresee again).
+        protocol: "rank" (explanations side by side) or "simulate" (predict the model, learn, predict again).
         explainers: whose explanations are shown, the planted control among them.
         items: ranked items; in *simulate*, items of the test before and after.
         learning: items that raters of *simulate* learn from.

@@ -1,4 +1,4 @@
-"""The analysis of *simulate*: do raters foresee the model better after learning with explanations than without?"""
+"""The analysis of *simulate*: do raters predict the model better after learning with explanations than without?"""
 
 from __future__ import annotations
 

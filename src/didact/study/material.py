@@ -103,7 +103,7 @@ def _with_control(row: dict[str, Explanation], design: StudyDesign) -> dict[str,
 def _check(item: str, row: Mapping[str, Explanation], design: StudyDesign) -> None:
     kinds = {explanation.prediction.kind for explanation in row.values()}
     if design.protocol == "simulate" and kinds != {"class"}:
-        raise InputError(f"raters foresee classes, and the model of these explanations predicts a {min(kinds)}")
+        raise InputError(f"raters predict classes, and the model of these explanations predicts a {min(kinds)}")
     if len({explanation.prediction.label for explanation in row.values()}) > 1:
         raise InputError(f"explanations of item {item} are of models that predict differently; use those of one model")
     for name, explanation in row.items():

@@ -179,9 +179,7 @@ def _rank_sentences(results: RankResults) -> list[str]:
     if not rivals:
         lead = f"Raters prefer {first} to every other explainer."
     else:
-        lead = (
-            f"No explainer is ranked first beyond doubt: {_listed([first, *rivals])} are not significantly different."
-        )
+        lead = f"No explainer is significantly first: {_listed([first, *rivals])} are not significantly different."
     sentences = [lead]
     sentences += [
         f"{first} stands before {pair.second} in {pair.share:.0%} of the rankings (ties count as half)."
@@ -212,10 +210,10 @@ def _gain_sentences(results: GainResults) -> list[str]:
             )
     if not helping:
         sentences.append(
-            "No explainer helps raters significantly to foresee the model: no gain differs from that without any."
+            "No explainer significantly helps raters to predict the model: no gain differs from that without any."
         )
     if CONTROL in helping:
-        sentences.append(f"{WARNING}random scores help too, so that help does not come from what explanations tell.")
+        sentences.append(f"{WARNING}random scores help too, so gains do not come from what is marked.")
     few = [arm.arm for arm in results.arms if arm.raters < 3]
     if few:
         sentences.append(f"{WARNING}fewer than three raters in {_listed(few)}: no interval, no test.")

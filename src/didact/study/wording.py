@@ -12,7 +12,7 @@ def _paragraphs(text: str) -> str:
 
 QUESTION = "Which explanation aligns the most with how you would explain this decision? Rank them; ties are allowed."
 """SMaT's question, for ranks instead of a choice."""
-TITLES = {"rank": "Which explanation is better?", "simulate": "Can you foresee the model?"}
+TITLES = {"rank": "Which explanation is better?", "simulate": "Can you predict the model?"}
 PREDICT = "What does the model predict for this?"
 LEARN = "This is what the model predicted. Look at it, then go on."
 LEARN_MARKED = "This is what the model predicted; what it relied on is marked. Look at it, then go on."
@@ -41,11 +41,11 @@ Rank the explanations: 1 for the one that aligns the most with how you would exp
 are equally good may have the same rank. How they were made is not shown, and their order on the page means nothing.
 Some pages ask you to do something particular, to see whether pages are read."""),
     "simulate": _paragraphs("""
-A model makes a decision about each item. Your task is to foresee it: not what is right, but what the
-model will say, mistakes included.
+A model makes a decision about each item. Your task is to predict it: not what is right, but what the
+model will decide, mistakes included.
 
-First you foresee its decisions without help. Then you see items with the model's decisions, and learn how it decides.
-Then you foresee its decisions again. The test does not show whether you were right. Some pages ask for a
+First you predict its decisions without help. Then you see items with the model's decisions, and learn how it decides.
+Then you predict its decisions again. The test does not show whether you were right. Some pages ask for a
 particular answer, to see whether pages are read."""),
 }
 

@@ -64,7 +64,7 @@ class RefineConfig:
             if name not in hints:
                 raise ParameterError(unknown("setting of refinement", name, list(hints)))
             if not fits(value, hints[name]):
-                kinds = ", ".join(allowed(hints[name]))
+                kinds = " or ".join(allowed(hints[name]))
                 raise ParameterError(f"{name} of refinement must be {kinds}, got {shown(value)}")
         return cls(**settings)  # type: ignore[arg-type] # checked above
 

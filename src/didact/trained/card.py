@@ -25,8 +25,8 @@ def readme(config: SavedConfig, place: str) -> str:
     model, about = config["explained"]["name"], config["about"]
     parts = [
         _head(config),
-        f"# An explainer for {text(model)}\n\nA network that computes in one pass how much each "
-        f"{text(config['level'])} of an input counts for what {text(model)} predicts. {_words(about)[0]} Made with "
+        f"# An explainer for {text(model)}\n\nA network that computes in one pass how important each "
+        f"{text(config['level'])} of an input is for the prediction of {text(model)}. {_words(about)[0]} Made with "
         f"didact: a {text(config['shape']['name'])} trained by {text(config['signal']['name'])}.",
         _table("What it is", ("", ""), _facts(config)),
         f"## What it learned\n\n{config['learned']}" if config.get("learned") else "",
@@ -39,7 +39,7 @@ def readme(config: SavedConfig, place: str) -> str:
         f"## Use it\n\n```python\nfrom didact.trained.explainer import LearnedExplainer\n"
         f"explainer = LearnedExplainer.from_pretrained({json.dumps(place)}{_only_runtime(config)})\n"
         "explanations = explainer.explain(model, texts)  # model: didact.load_model(...)\n```\n\n"
-        "The network learned what this model looks at and nothing else: loading it for another model is refused unless "
+        "The network explains this model only: loading it for another model is refused unless "
         f"`force=True` is given. {_words(about)[2]}",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -52,14 +52,14 @@ def _head(config: SavedConfig) -> str:
 
 _WORDS = {
     "masks": (
-        "It learned that from the model itself: what it marks should keep the prediction when it is shown alone, and "
-        "change it when it is taken away.",
+        "It was trained on the model itself: what it marks should keep the prediction when it is shown alone, and "
+        "change it when it is removed.",
         "Do predictions rest on what it marks?",
-        "It was trained towards what masking does to the prediction, so measures of that kind favour it; where a "
+        "It was trained for the effect of masking on the prediction, so metrics of that kind favour it; where a "
         "single decision matters, look at others too.",
     ),
     "teaching": (
-        "It learned that from students who imitate the model: they should learn fastest from its explanations.",
+        "It was trained with students that imitate the model: they should learn fastest from its explanations.",
         "Do students learn from it?",
         "What teaches students best need not be what a prediction rests on; where a single decision matters, look at "
         "other explanations too.",
@@ -73,7 +73,7 @@ def _words(about: SavedOrigin) -> tuple[str, str, str]:
     if result is not None and result.kind in _WORDS:
         return _WORDS[result.kind]
     return (
-        f"It learned that from {text(_reference(about))} and replaces it.",
+        f"It was trained on the scores of {text(_reference(about))} and replaces it.",
         "Does it follow its reference?",
         "It is an approximation; where a single decision matters, run the reference.",
     )

@@ -25,7 +25,7 @@ class FallbackExplainer(WrappedExplainer):
 
     Args:
         learned: an explainer with an estimate of its disagreement.
-        slow: explains the doubtful texts; mostly the reference.
+        slow: explains the texts above the threshold; mostly the reference.
         above: expected disagreement above which a text is explained again; the threshold of the estimate when not
             given.
         check: evaluate the model a few times on each text (``checking.CHECKS``) to see whether the scores predict it.
@@ -36,7 +36,7 @@ class FallbackExplainer(WrappedExplainer):
         family="learned",
         summary="A learned explainer, and a slow one for texts on which much disagreement is expected.",
         reference="didact",
-        cost="that of the learned explainer; for doubtful texts that of the slow one as well",
+        cost="that of the learned explainer; above the threshold also that of the slow one",
     )
 
     def __init__(

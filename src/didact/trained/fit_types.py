@@ -74,7 +74,7 @@ class FitConfig:
             value = getattr(self, name)
             words = get_origin(hint) is Literal  # named with what is allowed below, as are numbers out of range
             if not words and not isinstance(value, float) and not fits(value, hint):
-                raise ParameterError(f"{name} of fit must be {', '.join(allowed(hint))}, got {value!r}")
+                raise ParameterError(f"{name} of fit must be {' or '.join(allowed(hint))}, got {value!r}")
         chosen = {"optimizer": Optimizer, "schedule": Schedule, "precision": Precision, "device": Device}
         for name, options in chosen.items():
             if getattr(self, name) not in get_args(options):

@@ -95,7 +95,7 @@ class HeldOutPanel:
         if all(math.isnan(row.kept) for row in self.rows):
             return (
                 f"By none of {len(self.rows)} metrics {reference} is significantly better than random scores on "
-                f"{texts}, so nothing can be said of what this explainer keeps of it."
+                f"{texts}, so what this explainer keeps of it cannot be measured."
             )
         return (
             f"On {texts} it keeps {self.kept:.2f} of what {reference} gains over random scores, the mean of "

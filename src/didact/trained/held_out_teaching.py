@@ -112,8 +112,8 @@ class HeldOutTeaching(HeldOutNumbers):
 
 _VERDICTS = {
     "leads": "Students learn faster with this explainer than without, and faster than with the mean of all heads",
-    "teaches": "Students learn faster with this explainer than without, but not surely faster than with the mean of "
-    "all heads",
+    "teaches": "Students learn faster with this explainer than without, but not significantly faster than with the "
+    "mean of all heads",
     "chance": "Students learn no faster with this explainer than without",
     "unknown": "There are too few students to tell whether they learn faster with this explainer",
 }

@@ -250,7 +250,7 @@ def test_verdicts_follow_the_numbers(findings: MaskingFindings) -> None:
     made = made_up(findings, {"comp": comp, "rationale_f1": f1}, searches=failed)
     text = "\n".join(made.sentences)
     lead = "faml is best, or not significantly different from the best, on"
-    assert f"{lead} 1 of 1 metrics against rivals as they are" in text
+    assert f"{lead} 1 of 1 metrics against other methods as they are" in text
     assert "that do not search by a metric" not in text
     assert "paml against gradient_x_input: better on comp, worse on none." in text
     assert "paml against occlusion: better on none, worse on comp." in text
@@ -266,8 +266,10 @@ def test_rivals_that_search_by_the_metric_stand_apart(findings: MaskingFindings)
     means = {"faml comp": 0.5, "paml comp": 0.3, "gradient_x_input": 0.2, "solvex_comp": 0.7, "random": 0.1}
     made = replace(made_up(findings, {"comp": drawn(means)}), recipe=recipe(rivals=rivals, selections={}))
     text = "\n".join(made.sentences)
-    assert "on 0 of 1 metrics against rivals as they are" in text
-    assert "on 1 of 1 metrics against rivals that do not search by a metric (all but solvex_comp) (comp)." in text
+    assert "on 0 of 1 metrics against other methods as they are" in text
+    assert (
+        "on 1 of 1 metrics against other methods that do not search by a metric (all but solvex_comp) (comp)." in text
+    )
 
 
 def test_a_selection_with_the_same_right_can_take_the_lead_away(findings: MaskingFindings) -> None:
@@ -277,8 +279,8 @@ def test_a_selection_with_the_same_right_can_take_the_lead_away(findings: Maskin
     comp |= {"gradient_x_input": np.where(first, 0.8, 0.0), "occlusion": np.where(first, 0.0, 0.8)}
     made = made_up(findings, {"comp": comp})
     text = "\n".join(made.sentences)
-    assert "on 1 of 1 metrics against rivals as they are" in text
-    assert "on 0 of 1 metrics against rivals with the same right" in text
+    assert "on 1 of 1 metrics against other methods as they are" in text
+    assert "on 0 of 1 metrics against other methods with the same selection" in text
 
 
 def test_the_micro_average_counts_words_of_all_texts_together(findings: MaskingFindings) -> None:

@@ -160,13 +160,13 @@ def test_the_result_is_plain_values() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"kind": "racig"}, "kind of search must be 'racing', 'halving', 'evolution', got 'racig'"),
+        ({"kind": "racig"}, "kind of search must be 'racing' or 'halving' or 'evolution', got 'racig'"),
         ({"studnts": 2}, "unknown setting of search 'studnts'.*students"),
         ({"students": 0}, "students of search must be at least 1, got 0"),
         ({"sets": [1]}, r"sets of search are sizes of at least 2 heads, got \[1\]"),
         ({"temperatures": [0.0]}, "temperatures of search must be above 0"),
         ({"spread": 0.0}, "spread of search must be above 0"),
-        ({"rounds": 1.5}, "rounds of search must be a int, got 1.5"),
+        ({"rounds": 1.5}, "rounds of search must be an int, got 1.5"),
     ],
 )
 def test_bad_settings_are_named(settings: dict[str, object], message: str) -> None:

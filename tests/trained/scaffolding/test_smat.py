@@ -200,7 +200,7 @@ def test_after_a_kill_the_same_call_gives_the_same_explainer(
         ({"student_kind": "transfomer"}, UnknownNameError, "unknown student 'transfomer'.*transformer"),
         ({"channel": "head_mix"}, ParameterError, "no given channel reaches the student"),
         ({"meta": "liner"}, ParameterError, "liner"),
-        ({"search": "races"}, ParameterError, "search of smat must be 'racing', 'halving'"),
+        ({"search": "races"}, ParameterError, "search of smat must be 'racing' or 'halving'"),
         ({"search_settings": {"rounds": 0}}, ParameterError, "rounds of search must be at least 1"),
         ({"search_settings": {"round": 2}}, ParameterError, "unknown setting of search 'round'.*rounds"),
         ({"beta": 0.0}, ParameterError, "beta of smat must be above 0"),
@@ -233,7 +233,7 @@ def test_the_command_line_has_its_settings(capsys: pytest.CaptureFixture[str]) -
         main(["train", "smat", "--help"])
     shown = " ".join(capsys.readouterr().out.split())
     assert "--search {racing,halving,evolution,none}" in shown
-    assert "numbers of the layers whose heads are mixed; all when not given" in shown
+    assert "indices of the layers whose heads are mixed; all when not given" in shown
     assert "didact train smat --data imdb --limit 3000 --search none --meta linear" in shown
 
 

@@ -138,7 +138,11 @@ def made(own: float, mean: float, none: float, students: int = 6) -> HeldOutTeac
     ("levels", "verdict", "begins"),
     [
         ((0.9, 0.8, 0.7), "leads", "Students learn faster with this explainer than without, and faster than with the"),
-        ((0.8, 0.8, 0.7), "teaches", "Students learn faster with this explainer than without, but not surely faster"),
+        (
+            (0.8, 0.8, 0.7),
+            "teaches",
+            "Students learn faster with this explainer than without, but not significantly faster",
+        ),
         ((0.7, 0.8, 0.7), "chance", "Students learn no faster with this explainer than without"),
     ],
 )

@@ -154,7 +154,7 @@ class MaskingFindings:
         return [*self._leading(), *self._one_pass(), *self._terms(), *self._unseen(), *self._failed()]
 
     def _leading(self) -> list[str]:
-        """Whether the refined (else the trained) explainer leads, against rivals as they are and with its own right."""
+        """Whether the refined (else the trained) explainer leads, against rivals as they are and selected as it is."""
         if not self._tested:
             return (
                 [f"{WARNING}{self.texts} test texts are too few for significant differences between explainers."]
@@ -171,21 +171,21 @@ class MaskingFindings:
         if chosen:
             own = [row for row in (stage, drawn_row(stage)) if row in self.rows]
             others = [row for row in self.rows if row not in own]
-            lines += [self._standing(row, "with the same right", others) for row in own]
+            lines += [self._standing(row, "with the same selection", others) for row in own]
         if stage == "faml":
             lines.append(
                 f"The map of faml is chosen on the test text itself, out of {self._maps}, by the metric that is "
-                f"reported; rivals have that right only as {listed(chosen)}."
+                f"reported; other methods are selected so only as {listed(chosen)}."
             )
         return lines
 
-    def _standing(self, stage: str, right: str, rows: Sequence[str]) -> str:
+    def _standing(self, stage: str, which: str, rows: Sequence[str]) -> str:
         """On how many metrics a row leads, among some."""
         leads = [metric for metric in self.comparisons if self._leads(stage, metric, rows)]
         best = (
             f"{stage} is best, or not significantly different from the best, on {len(leads)} of {len(self.comparisons)}"
         )
-        return f"{best} metrics against rivals {right}" + (f" ({listed(leads)})." if leads else ".")
+        return f"{best} metrics against other methods {which}" + (f" ({listed(leads)})." if leads else ".")
 
     @property
     def _maps(self) -> str:

@@ -79,7 +79,7 @@ class MaskingRecipe(StudyRecipe):
         selections: label -> rivals, of which the best on the reported metric is taken for each text: the right that
             a refined explainer has.
         drawn: labels of rivals, or "paml" and "faml", around whose maps others are drawn, of which the metric of the
-            column chooses the best for each text: the same right again, with as many maps for all.
+            column chooses the best for each text: the same selection again, with as many maps for all.
         draws: how many.
         level: what gets a score, "token" as in AML, or "word".
         simulability: closed-form students that learn from the test texts with hints; an empty table leaves them out.

@@ -177,7 +177,7 @@ def _notes(number: int, measured: Measured) -> Iterator[str]:
     yield (
         f"Paper: {REFERENCE}{models}. Here: mean ± 1.96 standard errors over texts. Models, texts and weights are not "
         "the paper's: compare rows, not numbers. faml keeps, for each text, the map that the reported metric rates "
-        "best on that text; a selection has the same right."
+        "best on that text; so does a selection."
     )
     for name, run in measured.filling(number).items():
         texts = run.summary["texts"]

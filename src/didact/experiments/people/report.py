@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 FORMATS = ("json", "html")
 QUESTIONS = {
     "rank": "Which explanations would people give themselves?",
-    "simulate": "Do explanations help people to foresee the model?",
+    "simulate": "Do explanations help people to predict the model?",
 }
 NOTES = {
     "rank": (
@@ -44,7 +44,7 @@ NOTES = {
         "A gain is the accuracy after learning less that before, on the same items, without feedback. What counts is "
         "the gain over raters who learned from the same items without explanations; 95 % intervals are over raters "
         "and items, p-values corrected by Holm over explainers.",
-        "This is usefulness for foreseeing the model. Whether people like the explanations is another question, with "
+        "This is usefulness for predicting the model. Whether people like the explanations is another question, with "
         "another protocol, and results of both are never merged.",
     ),
 }

@@ -25,18 +25,17 @@ from didact.simulation.gains import Gain
 from didact.simulation.simulability import NONE, Setting
 
 TOPIC = "which explanation teaches best"
-HEADS = ("method", "score", "gain", "95 % interval", "p (Holm)", "of the room left", "students")
+HEADS = ("method", "score", "gain", "95 % interval", "p (Holm)", "error reduction", "students")
 NOTES = (
     "A gain is the mean difference from students trained without explanations, on the same training texts, seed and "
     "test texts; its 95 % interval, of this gain alone, resamples subsets of training texts and test texts in pairs. "
     "p-values are corrected by Holm over all claims of this report: that an explanation or control differs from none, "
-    "that an explanation helps, and that it teaches best, in all settings. At most 5 % of such reports claim anything "
-    "that is not so.",
+    "that an explanation helps, and that it teaches best, in all settings (family-wise error rate 5 %).",
     "An explanation helps when it is significantly better than none and than every control; it teaches best when it is "
     "also significantly better than every other. The average rank is a description, and is not tested.",
     "Controls explain nothing: random words, words whose place codes the label (trivial), the hint of another text "
     "with the same label (label_leak), and the hint at other places (shuffled_positions).",
-    "The teacher's predictions are imitated, not gold labels, unless people are the teacher; test texts come without "
+    "Students imitate the model's predictions, not gold labels, unless people are the teacher; test texts come without "
     "hints.",
 )
 OVERLAP = "Overlap of the hints"

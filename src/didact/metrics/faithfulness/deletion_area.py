@@ -14,7 +14,7 @@ from didact.types import Grade, MetricCard
     MetricCard(
         name="deletion_area",
         family="faithfulness",
-        summary="Area under the probability while units leave the text, most important first.",
+        summary="Area under the curve of the probability as units are removed, most important first.",
         reference="Petsiuk et al. 2018 (RISE)",
         higher_is_better=False,
         low=0,

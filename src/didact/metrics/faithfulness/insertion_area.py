@@ -14,7 +14,7 @@ from didact.types import Grade, MetricCard
     MetricCard(
         name="insertion_area",
         family="faithfulness",
-        summary="Area under the probability while units enter an empty text, most important first.",
+        summary="Area under the curve of the probability as units are inserted, most important first.",
         reference="Petsiuk et al. 2018 (RISE)",
         higher_is_better=True,
         low=0,

@@ -14,7 +14,7 @@ from didact.types import Grade, MetricCard
     MetricCard(
         name="robust_comprehensiveness",
         family="faithfulness",
-        summary="Fall of a mask-trained surrogate's probability when a few random units of the explanation go.",
+        summary="Fall of a mask-trained surrogate's probability when few random units of the explanation are removed.",
         reference="Zheng et al. 2025 (F-Fidelity)",
         higher_is_better=True,
         low=-1,

@@ -14,7 +14,7 @@ from didact.types import Grade, MetricCard
     MetricCard(
         name="robust_sufficiency",
         family="faithfulness",
-        summary="Fall of a mask-trained surrogate's probability when a few random units outside the explanation go.",
+        summary="Fall of a mask-trained surrogate's probability when few other random units are removed.",
         reference="Zheng et al. 2025 (F-Fidelity)",
         higher_is_better=False,
         low=-1,

@@ -24,8 +24,8 @@ RANK = "rank-"
 RANKS = [str(rank) for rank in range(1, MOST + 1)]
 LEGENDS: dict[Shown, tuple[tuple[float, bool, str], ...]] = {
     "support": ((1.0, False, "the stronger the colour, the more it counts"),),
-    "signed": ((1.0, True, "counts for the decision"), (-1.0, True, "counts against it")),
-    "top": ((1.0, False, "counts the most"),),
+    "signed": ((1.0, True, "supports the decision"), (-1.0, True, "opposes it")),
+    "top": ((1.0, False, "most important"),),
 }
 
 

@@ -37,24 +37,24 @@ if TYPE_CHECKING:
 class AML(ExplainerPreset):
     """Train an encoder to mark the words that a model's predictions rest on.
 
-    Nothing is imitated: the marked words are shown to the frozen model, which should predict the same, and taken away
-    from it, after which it should not. The epoch that is kept has the lowest loss on the validation texts, or, where a
-    metric is given, the best value of it; on the held-out texts the marked words are compared with random ones.
+    Nothing is imitated: the marked words are shown to the frozen model, which should predict the same, and removed
+    from the text, after which it should not. The epoch that is kept has the lowest loss on the validation texts, or,
+    where a metric is given, the best value of it; on the held-out texts the marked words are compared with random ones.
 
     Args:
         preserve: weight of keeping the prediction when only the marked words are shown.
         sparse: weight of marking few words.
-        destroy: weight of losing the prediction when the marked words are taken away.
-        penalty: of marked words: "bce", or "l1".
-        masking: how a word that is not shown is replaced: "soft", "hard", "top", "learned", "replace" or "omit".
-        shares: of the words that masking="top" marks; when not given, those of the metric, or a fifth without one.
+        destroy: weight of losing the prediction when the marked words are removed.
+        penalty: the sparsity penalty on marked words: "bce" or "l1".
+        masking: how words are masked: "soft", "hard", "top", "learned", "replace" or "omit".
+        shares: fractions of the words that masking "top" marks; when not given, those of the metric, or 0.2.
         backbone: the encoder: a directory or Hub id, or "explained" for a copy of the explained model's own.
-        dropout: share of numbers set to 0 in training.
-        merge: how scores of several of the encoder's tokens become that of one unit: "max" or "mean".
+        dropout: dropout rate.
+        merge: how the scores of several encoder tokens are pooled into one unit: "max" or "mean".
         level: what is scored: "word", "token", "patch"; the model's first level when not given.
-        epochs: most epochs.
-        learning_rate: the largest one of the schedule.
-        seed: decides the split, the first weights and the training.
+        epochs: maximum number of epochs.
+        learning_rate: peak of the schedule.
+        seed: of the split, the initial weights and the training.
         fit: further settings of the training, such as batch_rows=64 or precision=bf16.
     """
 

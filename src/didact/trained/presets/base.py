@@ -113,7 +113,7 @@ class ExplainerPreset(Configured, ABC):
         for name, value in settings.items():
             if not fits(value, hints[name]):
                 raise ParameterError(
-                    f"{name} of {cls.card.name} must be {', '.join(allowed(hints[name]))}, got {value!r}"
+                    f"{name} of {cls.card.name} must be {' or '.join(allowed(hints[name]))}, got {value!r}"
                 )
         return cls(**settings)
 

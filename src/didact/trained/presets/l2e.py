@@ -49,8 +49,8 @@ class L2E(ExplainerPreset):
     not have is refused.
 
     Args:
-        signal: the loss, what the network learns of the reference's scores: their classes and sizes ("combined"),
-            "labelling", "regression" or "ranking".
+        signal: the loss: "combined" (class and size of each of the reference's scores), "labelling" (classes),
+            "regression" (sizes) or "ranking" (order).
         signal_settings: further settings of the loss.
         shape: the network: "encoder", a copy of the explained model's own network; "scorer", a small transformer, which
             is faster and reads no more than a text; "probe", a small network on the explained model's hidden states;
@@ -58,28 +58,28 @@ class L2E(ExplainerPreset):
             is given, else a scorer.
         width: of a scorer or probe: size of a hidden state (128); a multiple of 4.
         blocks: of a scorer: number of transformer blocks (4).
-        dropout: share of numbers set to 0 in training (0.1; scorer 0.2).
-        positions: of a scorer: "none" as published, and for words; "sinusoidal", for tokens; or "learned".
-        reading: of a scorer: what it reads: "tokens" of the explained model, where it has a tokenizer, or "words" of a
-            vocabulary, as published.
-        embeddings: of a scorer: "own", random at first and trained, or, of tokens, "kept": the explained model's, which
-            represent rare words too; a matrix that turns them to the width is learned.
-        window: of a scorer: how many words each word attends to on either side; all when not given.
-        min_count: of a scorer that reads words: rarer ones count as unknown (2).
+        dropout: dropout rate (0.1; scorer 0.2).
+        positions: of a scorer: position embeddings: "none" (as published; default for words), "sinusoidal" (default for
+            tokens) or "learned".
+        reading: of a scorer: its input: "tokens" of the explained model (default where it has a tokenizer), or "words"
+            of its own vocabulary, as published.
+        embeddings: of a scorer: "own", trained from random initialisation (default for words), or "kept", the explained
+            model's frozen embeddings with a learned projection (default for tokens).
+        window: of a scorer: attention window, in words on either side; all words when not given.
+        min_count: of a scorer that reads words: minimum frequency in the vocabulary; rarer words are unknown (2).
         backbone: of an encoder: a directory or Hub id, or "explained" for a copy of the explained model's own.
-        layers: of a probe: the model's layers whose states are read; -1 is the last.
-        epochs: most epochs.
-        choose: the epoch that is kept is the best on the validation texts by the metrics of the "panel" together, where
-            metrics are given, as didact.train and the command line do; or it has the lowest "loss", or the highest
-            "top_weight", the reference's weight on the units that the network ranks highest.
-        learning_rate: the largest one of the schedule (encoder 2e-4, scorer and probe 1e-3).
-        initialisations: train so many times and keep the best.
-        seed: decides the split, the first weights and the training.
+        layers: of a probe: the model's layers whose hidden states are read; -1 is the last.
+        epochs: maximum number of epochs.
+        choose: which epoch is kept, by the validation texts: the best by the "panel" of five faithfulness metrics, the
+            lowest "loss", or the highest "top_weight" (the reference's weight on the units ranked highest).
+        learning_rate: peak of the schedule (encoder 2e-4, scorer and probe 1e-3).
+        initialisations: number of restarts, of which the best is kept.
+        seed: of the split, the initial weights and the training.
         fit: further settings of the training, such as batch_rows=64 or precision=bf16.
-        combine: several references count as their "average", or are kept "apart": the network, a scorer, learns which
-            one it follows, and explains as the first.
+        combine: with several references: learn their "average", or keep them "apart": a scorer is then conditioned on
+            the reference, and explains as the first.
         fresh: draw new labels in every epoch, with the reference's seed + epoch; for noisy references.
-        chunk: texts of a stored part.
+        chunk: texts per stored part.
     """
 
     signal: str = "combined"

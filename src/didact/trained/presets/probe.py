@@ -47,25 +47,25 @@ class ProbePreset(ExplainerPreset):
     read needs no vocabulary: words, tokens and patches of images are learned in the same way.
 
     Args:
-        signal: what it learns from: "ablate", coalitions that the model is evaluated on; or of a reference's scores
-            "regression", "ranking", "labelling" or "combined". When not given, "ablate", or "regression" where a
+        signal: the loss: "ablate", which learns from coalitions that the model is evaluated on; or, of a reference's
+            scores, "regression", "ranking", "labelling" or "combined". If not given, "ablate", or "regression" where a
             reference or labels are given. A reference beside "ablate" is what the result is compared with.
-        signal_settings: further settings of the signal.
-        pairs: of complementary coalitions per text and round, for "ablate" (8).
+        signal_settings: further settings of the loss.
+        pairs: pairs of complementary coalitions per text and round, for "ablate" (8).
         rounds: epochs in which coalitions are drawn, for "ablate" (4).
         classes: how many classes of a text are learned, for "ablate" (2): the predicted one and others in turn.
-        complete: whether scores add up to f(text) - f(text without its units), for "ablate"; takes an evaluation more.
-        absence: how an absent unit is shown, for "ablate"; the model's default when not given.
-        layers: the model's layers whose states are read, -1 the last; four of them, evenly spread, when not given.
-        rank: states are first brought to so many numbers.
-        width: of the hidden layer.
-        blocks: of attention between the units; a multiple of 4 is then needed as width.
-        dropout: share of numbers set to 0 in training.
-        epochs: most epochs.
-        learning_rate: the largest one of the schedule.
-        seed: decides the split, the first weights, the coalitions and the training.
+        complete: whether scores add up to f(text) - f(text without its units), for "ablate"; costs one more evaluation.
+        absence: the perturbation, how an absent unit is replaced, for "ablate"; the model's default when not given.
+        layers: the model's layers whose hidden states are read, -1 the last; four evenly spread ones when not given.
+        rank: dimension to which hidden states are first projected.
+        width: size of the hidden layer.
+        blocks: number of attention blocks over the units; width must then be a multiple of 4.
+        dropout: dropout rate.
+        epochs: maximum number of epochs.
+        learning_rate: peak of the schedule.
+        seed: of the split, the initial weights, the coalitions and the training.
         fit: further settings of the training, such as batch_rows=64 or precision=bf16.
-        chunk: examples of a stored part.
+        chunk: examples per stored part.
     """
 
     signal: str | None = None

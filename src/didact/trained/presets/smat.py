@@ -56,35 +56,36 @@ class SMaT(ExplainerPreset):
     all heads.
 
     Args:
-        search: how heads are searched first: "racing", "halving" or "evolution"; "none" begins at ``start``.
+        search: how heads are searched first: "racing", "halving" or "evolution"; "none" begins at "start".
         meta: the gradient of the meta training: "linear", "exact", "unrolled:K", "look_ahead:K" or "closed_form";
-            "none" keeps what the search, or ``start``, gave.
-        shape: what computes the scores: "head_mix", "head_gate" or "gradient_gate"; without a search any of one output.
-        layers: numbers of the layers whose heads are mixed; all when not given.
-        normalise: from numbers to weights of heads: "sparsemax", "entmax15", "softmax" or "none".
-        explanation: from scores to what students see: "softmax", or "sparsemax", which marks few words, as many as the
-            temperature says; the search chooses it, and shape_settings train_temperature=true trains it.
-        start: first weights without a search: "uniform", "layer:K", "head:K.J" or "random".
-        spread: share of the first weights that meta training begins with spread over all heads; heads of weight 0
-            hardly ever get any.
-        student_kind: registered kind of the students; pretrained encoders of texts or images when not given.
-        student: settings of the students, such as model=./my-encoder for the pretrained encoder they begin as.
-        channel: how explanations reach the students.
-        channel_settings: of the channel.
-        examples: texts that each student learns from; half of the training texts at most.
-        student_epochs: how often a fresh student sees its texts.
-        curve: fresh students are tested after every so many epochs.
+            "none" keeps the result of the search, or "start".
+        shape: what computes the scores: "head_mix", "head_gate" or "gradient_gate"; any shape of one output without a
+            search.
+        layers: indices of the layers whose heads are mixed; all when not given.
+        normalise: how the weights of heads are normalised: "sparsemax", "entmax15", "softmax" or "none".
+        explanation: how scores are normalised for the students: "softmax", or "sparsemax", which marks few words, fewer
+            at a lower temperature; the search chooses the temperature, train_temperature=true of the shape trains it.
+        start: initial weights without a search: "uniform", "layer:K", "head:K.J" or "random".
+        spread: fraction of the initial weight that meta training spreads over all heads, since heads of weight 0 hardly
+            ever get any.
+        student_kind: kind of the students ('didact list students'); a pretrained encoder when not given.
+        student: settings of the students, such as model=./my-encoder for the pretrained encoder.
+        channel: how explanations enter the students' training ('didact list channels').
+        channel_settings: settings of the channel.
+        examples: training texts per student; at most half of the training texts.
+        student_epochs: epochs of a fresh student.
+        curve: epochs between two tests of a fresh student.
         beta: weight of the explanations in the students' loss.
         inner_rate: learning rate of the students.
-        batch: texts per step of a student.
-        students: fresh students of each explanation that are compared on held-out texts; 0 for no comparison.
-        epochs: most epochs of the meta training.
-        learning_rate: of the meta training.
+        batch: batch size of the students.
+        students: fresh students per explanation in the comparison on held-out texts; 0 for no comparison.
+        epochs: maximum number of epochs of the meta training.
+        learning_rate: learning rate of the meta training.
         level: what is scored: "token", "word", "patch"; the model's tokens, or its first level, when not given.
-        seed: decides the split, the students and the training.
-        search_settings: of the search, such as students=4, rounds=5 or final_students=10.
-        meta_settings: of the meta training, such as students=12, ages=equal or resets=20.
-        shape_settings: further ones of the shape, such as temperature=2.
+        seed: of the split, the students and the training.
+        search_settings: settings of the search, such as students=4, rounds=5 or final_students=10.
+        meta_settings: settings of the meta training, such as students=12, ages=equal or resets=20.
+        shape_settings: further settings of the shape, such as temperature=2.
         fit: further settings of the training, such as patience=5 or device=cpu.
     """
 

@@ -82,7 +82,7 @@ class HeadSearchConfig:
         for name, hint in get_type_hints(HeadSearchConfig).items():
             if not fits(getattr(self, name), hint):
                 raise ParameterError(
-                    f"{name} of search must be {', '.join(allowed(hint))}, got {getattr(self, name)!r}"
+                    f"{name} of search must be {' or '.join(allowed(hint))}, got {getattr(self, name)!r}"
                 )
         for name in ("students", "rounds", "layers", "finalists", "final_students", "mixes"):
             if getattr(self, name) < 1:

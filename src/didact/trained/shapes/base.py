@@ -149,7 +149,7 @@ class Shape(nn.Module, ABC):
 
     def for_reference(self, item: Item, reference: int) -> Item:
         """The item as reference number ``reference`` explains it, for shapes that tell references apart."""
-        raise ParameterError(f"the {self.card.name} cannot tell several references apart; learn their average")
+        raise ParameterError(f"the {self.card.name} cannot distinguish several references; learn their average")
 
     def unread(self, item: Item) -> NDArray[np.int64]:
         """Numbers of the units that it does not read; they get the mean over the others, and explanations say so."""

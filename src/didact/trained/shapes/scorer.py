@@ -238,7 +238,9 @@ class Scorer(Shape):
     def for_reference(self, item: Item, reference: int) -> Item:
         """The item as reference number ``reference`` explains it."""
         if not 0 <= reference < self.config.references:
-            raise InputError(f"reference {reference} was given, but this scorer tells {self.config.references} apart")
+            raise InputError(
+                f"reference {reference} was given, but this scorer has {self.config.references}, counted from 0"
+            )
         return {**item, "reference": np.array(reference)}
 
     def collate(self, items: Sequence[Item]) -> dict[str, Tensor]:

@@ -85,7 +85,7 @@ class MaskSignal(Signal):
                     f"{name} of {self.card.name} must be one of {allowed}, got {getattr(self, name)!r}"
                 )
         if not self.preserve and not self.destroy:
-            raise ParameterError("preserve and destroy of mask are both 0, so nothing says which units to mark")
+            raise ParameterError("preserve and destroy of mask are both 0, so no term decides which units to mark")
         object.__setattr__(self, "shares", tuple(self.shares))
         if not self.shares or not all(0 < share < 1 for share in self.shares):
             raise ParameterError(

@@ -44,8 +44,7 @@ def cost_chart(findings: GradingFindings) -> str:
         for name in known
     ]
     order = sorted(front, key=lambda label: spent[label])
-    words = f"By their means, no other is both cheaper and higher up than {listed(order)}; what differs significantly "
-    words += "stands in the table."
+    words = f"Pareto front of cost and mean: {listed(order)}; the table shows what differs significantly."
     caption = Caption(
         "cost-chart",
         f"{column.metric.label} against {unit} per text",

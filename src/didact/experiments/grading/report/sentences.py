@@ -19,8 +19,8 @@ FEW = 30
 TESTS = (
     "Explainers are compared in pairs on the same texts, and with their own scores shuffled, by a test of the mean "
     "difference (studentised bootstrap). p-values are corrected over all {tests:,} comparisons of this report "
-    "(step-down max-T), so that at most 5 % of such reports claim any difference that is none; with so many, a verdict "
-    "needs at least {fewest} texts. That a difference is not significant does not show that there is none."
+    "(step-down max-T, family-wise error rate 5 %); with so many, a verdict needs at least {fewest} texts. That a "
+    "difference is not significant does not show that there is none."
 )
 """What was tested, and how."""
 
@@ -82,8 +82,8 @@ def _overall(findings: GradingFindings) -> str:
     sound, judging = findings.sound, len(findings.verdicts)
     if not sound:
         return (
-            "On no metric here are real explanations shown to be better than random or trivial ones: nothing in this "
-            "run tells which explainer to trust."
+            "On no metric here are real explanations shown to be better than random or trivial ones: this run does "
+            "not show which explainer to trust."
         )
     top = findings.recommended
     if not top:
