@@ -41,7 +41,7 @@ def in_one_pass(
         examples: what is explained.
         wanted: the targets that a user names.
         scale: of the targets.
-        method: name and settings, for which the network is guarded.
+        method: its name, for which the network is guarded: no setting changes what the pass computes.
     """
     targets = model.pending(examples, wanted, scale, method) if isinstance(model, SettlesTargets) else None
     if targets is None or targets.guard.failed:

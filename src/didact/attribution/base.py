@@ -136,7 +136,7 @@ class Attribution(Configured, ABC):
         if not self.one_pass:
             return None
         attribute = functools.partial(self.attribute, model, units)
-        return in_one_pass(attribute, model, examples, wanted, self.scale, f"{self.card.name} {self.parameters}")
+        return in_one_pass(attribute, model, examples, wanted, self.scale, self.card.name)
 
     def _explanation(
         self,

@@ -125,7 +125,7 @@ class SettlesTargets(Model, Protocol):
     def pending(
         self, examples: Sequence[Example], wanted: Sequence[TargetLike], scale: Scale | None, method: str
     ) -> PendingTargets | None:
-        """Targets for a method, by its name and settings; None where a plain pass is needed first."""
+        """Targets for a method, by its name; None where a plain pass is needed first."""
         ...
 
 
