@@ -42,11 +42,16 @@ VARIANTS: dict[str, Callable[[int, str], Attribution]] = {
 }
 
 
+LABEL_GIVEN = "didact, label given"
+"""The line that peers are compared with where the prediction is not counted."""
+
+
 def own_entries(bench: Bench, case: Case) -> list[Entry]:
     """The line all others are compared with comes first."""
     if case.method in GRADIENTS:
         make = GRADIENTS[case.method]
-        return [Entry("didact", "", _run(bench, make), finds_label=True)]
+        labelled = Entry(LABEL_GIVEN, "the label is given", _run(bench, make, labelled=True), finds_label=True)
+        return [Entry("didact", "", _run(bench, make), finds_label=True), labelled]
     vary = VARIANTS[case.method]
     mask, drop = (
         _run(bench, lambda evaluations, absence=absence: vary(evaluations, absence))  # type: ignore[misc]
@@ -64,5 +69,9 @@ def own_entries(bench: Bench, case: Case) -> list[Entry]:
     return entries
 
 
-def _run(bench: Bench, make: Callable[[int], Attribution]) -> Run:
-    return lambda items, evaluations: make(evaluations).explain(bench.didact, [item.text for item in items])
+def _run(bench: Bench, make: Callable[[int], Attribution], *, labelled: bool = False) -> Run:
+    def run(items: Item, evaluations: int) -> None:
+        targets = [item.label for item in items] if labelled else None
+        make(evaluations).explain(bench.didact, [item.text for item in items], targets)
+
+    return run

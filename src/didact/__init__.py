@@ -28,11 +28,12 @@ if TYPE_CHECKING:
         to_dataframe,
     )
     from didact.errors import DidactError
-    from didact.experimenting import drawn, evaluate, refined, simulate, train
+    from didact.experimenting import attach, drawn, evaluate, refined, simulate, train
     from didact.reporting import DecisionRecord, Flip, WordTable, flip, record, words
     from didact.types import Box, Estimate, Example, Explanation, Image, Mask, Prediction, Span, Target
 
 _HOME = {
+    "attach": "experimenting",
     "compare": "api",
     "DecisionRecord": "reporting",
     "Flip": "reporting",
@@ -89,6 +90,7 @@ __all__ = [
     "Span",
     "Target",
     "WordTable",
+    "attach",
     "compare",
     "drawn",
     "estimate",

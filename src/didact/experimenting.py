@@ -19,6 +19,7 @@ from didact.types import Explanation
 if TYPE_CHECKING:
     from didact.experiments.grading.evaluation import Evaluation
     from didact.experiments.simulability.result import SimulabilityResult
+    from didact.trained.attached import AttachedModel
     from didact.trained.drawn import DrawnExplainer
     from didact.trained.explainer import LearnedExplainer
     from didact.trained.refine import RefinedExplainer
@@ -257,6 +258,30 @@ def simulate(  # noqa: PLR0913 - one call, and every argument but the first has 
         result = SimulabilityResult(run_job(job).folder)
     result.report()
     return result
+
+
+@checked
+def attach(model: object = DEFAULT, explainer: object = None) -> AttachedModel:
+    """A model that returns scores beside its predictions, from the same pass and in the batches it is given.
+
+    Args:
+        model: anything ``load_model`` takes that reads texts or images with a network and predicts a class or a number.
+        explainer: a learned explainer that reads the pass which predicts (``didact.train("probe", ...)``), or the
+            folder or Hub id that it was saved to.
+
+    Returns:
+        An object that is called with texts, or with what the network takes, and returns ``logits``, ``scores``,
+        ``labels`` and ``words``; its ``export`` writes network and explainer as one graph.
+
+    Example:
+        >>> import didact
+        >>> served = didact.attach("./my-model", "runs/probe")  # doctest: +SKIP
+        >>> made = served(["A warm and funny film.", "Dull."])  # doctest: +SKIP
+        >>> made.labels, made.words[0], made.scores[0]  # doctest: +SKIP
+    """
+    from didact.trained.attached import attach as attached
+
+    return attached(_model(model), explainer)
 
 
 @checked

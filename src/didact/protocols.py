@@ -151,8 +151,8 @@ class Differentiable(Model, Protocol):
         """
         ...
 
-    def values_at(self, units: Units, target: Target, vectors: Tensor) -> Tensor:
-        """The target at given embeddings of one example, differentiable: (k, tokens, dim) -> (k,)."""
+    def values_at(self, units: Units, target: Target | Sequence[Target], vectors: Tensor) -> Tensor:
+        """The target (or only one of a sequence) at given embeddings of one example: (k, tokens, dim) -> (k,)."""
         ...
 
     def soft_score(

@@ -19,7 +19,7 @@ from didact.types import Card, Cost, Target, Units
         family="attention",
         summary="Attention probabilities times the target's gradient with respect to them, averaged over heads.",
         reference="Serrano and Smith 2019; Barkan et al. 2021; Chefer, Gur and Wolf 2021 (without roll-out)",
-        cost="2 forwards, 1 backward",
+        cost="1 forward, 1 backward",
         needs=frozenset({ATTENTIVE, DIFFERENTIABLE}),
         default=True,
         aliases=("attention_times_gradient", "attn_x_grad"),
@@ -42,6 +42,8 @@ class AttentionXGradient(Attribution):
         >>> didact.explain("A truly wonderful film.", method="attention_x_gradient", layer="all")  # doctest: +SKIP
     """
 
+    one_pass = True
+
     layer: int | Literal["all"] = -1
     head: int | Literal["all"] = "all"
     rows: Literal["pooled", "mean"] = "pooled"
@@ -55,5 +57,5 @@ class AttentionXGradient(Attribution):
         ]
 
     def cost(self, units: Units) -> Cost:
-        """The plain prediction and one differentiated pass."""
-        return Cost(forwards=2, backwards=1)
+        """One differentiated pass, which predicts as well."""
+        return Cost(forwards=1, backwards=1)

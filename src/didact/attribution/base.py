@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from didact.attribution._one_pass import Passed, in_one_pass
 from didact.attribution._partial import forming
 from didact.errors import CapabilityError, InputError, MismatchError, ParameterError
 from didact.meter import Meter, metered
@@ -38,7 +40,7 @@ class Outcome:
         details: further numbers worth keeping.
         errors: a standard error per unit where the method estimates them; empty where not.
         warnings: sentences about these scores that their reader must know.
-        forwards: evaluations this took where it may not be the declared number, the plain prediction included.
+        forwards: evaluations this took where it may not be the declared number, the prediction included.
         backwards: gradients this took where it may not be the declared number.
     """
 
@@ -61,17 +63,22 @@ class Attribution(Configured, ABC):
     """
 
     card: ClassVar[Card]
+    one_pass: ClassVar[bool] = False
+    """Whether the first pass of ``attribute`` evaluates the whole text, so that it can settle the target as well."""
 
     level: Level | None = None
     scale: Scale | None = None
 
     @abstractmethod
     def attribute(self, model: Any, units: Sequence[Units], targets: Sequence[Target]) -> list[Outcome]:
-        """Score the units of each example; ``model`` has what the card needs."""
+        """Score the units of each example; ``model`` has what the card needs.
+
+        With ``one_pass`` the targets are known only after the model's pass.
+        """
 
     @abstractmethod
     def cost(self, units: Units) -> Cost:
-        """Forwards and backwards of explaining this example, its plain prediction included."""
+        """Forwards and backwards of explaining this example, its prediction included."""
 
     @property
     def signed(self) -> bool:
@@ -105,18 +112,31 @@ class Attribution(Configured, ABC):
     def _explain(self, model: Model, examples: list[Example], wanted: Sequence[TargetLike]) -> list[Explanation]:
         with metered() as meter:
             units = model.units(examples, self.level)
-            predictions, targets = predicted_targets(model, examples, wanted, self.scale)
+            passed = self._in_one_pass(model, examples, units, wanted)
+            if passed is None:
+                predictions, targets = predicted_targets(model, examples, wanted, self.scale)
+            else:
+                predictions, targets = passed.predictions, passed.targets
 
             def formed(outcomes: Sequence[Outcome]) -> list[Explanation]:
                 identity = {"name": model.name, "fingerprint": model.fingerprint()}
-                each = zip(units, targets, predictions, outcomes, self._costs(units, outcomes, meter), strict=True)
+                costs = self._costs(units, outcomes, meter, apart=self.one_pass and passed is None)
+                each = zip(units, targets, predictions, outcomes, costs, strict=True)
                 return [self._explanation(*parts, identity) for parts in each]
 
             with forming(formed):
-                outcomes = self.attribute(model, units, targets)
+                outcomes = self.attribute(model, units, targets) if passed is None else passed.outcomes
         for target, prediction, outcome in zip(targets, predictions, outcomes, strict=True):
             _verify(self.card.name, model, outcome, prediction.value(target))
         return formed(outcomes)
+
+    def _in_one_pass(
+        self, model: Model, examples: list[Example], units: Sequence[Units], wanted: Sequence[TargetLike]
+    ) -> Passed[Outcome] | None:
+        if not self.one_pass:
+            return None
+        attribute = functools.partial(self.attribute, model, units)
+        return in_one_pass(attribute, model, examples, wanted, self.scale, self.card.name)
 
     def _explanation(
         self,
@@ -143,12 +163,15 @@ class Attribution(Configured, ABC):
             warnings=outcome.warnings,
         )
 
-    def _costs(self, units: Sequence[Units], outcomes: Sequence[Outcome], meter: Meter) -> list[Cost]:
-        """Declared counts; what was measured for the whole call is shared out in proportion to them."""
+    def _costs(self, units: Sequence[Units], outcomes: Sequence[Outcome], meter: Meter, apart: bool) -> list[Cost]:
+        """Declared counts, and a forward for a prediction ``apart`` that is declared to come with the explanation.
+
+        What was measured for the whole call is shared out in proportion to them, guarding passes included.
+        """
         declared = [
             dataclasses.replace(
                 cost,
-                forwards=cost.forwards if outcome.forwards is None else outcome.forwards,
+                forwards=(cost.forwards if outcome.forwards is None else outcome.forwards) + apart,
                 backwards=cost.backwards if outcome.backwards is None else outcome.backwards,
             )
             for cost, outcome in zip(map(self.cost, units), outcomes, strict=True)

@@ -14,6 +14,7 @@ from torch import Tensor
 from didact.attribution.base import Attribution, Outcome, at_least, generator, register
 from didact.attribution.deeplift import TOLERANCE, checked_gap, contributions
 from didact.errors import InputError
+from didact.models.pending import alone
 from didact.protocols import DIFFERENTIABLE, Differentiable
 from didact.settings import FILE
 from didact.types import Card, Cost, Example, Target, Units
@@ -48,7 +49,7 @@ BACKGROUND = (
         family="gradient",
         summary="DeepLIFT averaged over background texts: the share of every word in the difference from their mean.",
         reference="Lundberg and Lee 2017; Chen, Lundberg and Lee 2019; background texts as in Situ et al. 2021 (L2E)",
-        cost="samples + ceil(samples / 4) + 1 forwards, samples + ceil(samples / 4) backwards",
+        cost="samples + ceil(samples / 4) forwards, samples + ceil(samples / 4) backwards",
         needs=frozenset({DIFFERENTIABLE}),
         seeded=True,
         inputs=("text", "pair"),
@@ -78,6 +79,8 @@ class DeepShap(Attribution):
         >>> didact.explain("A truly wonderful film.", method="deep_shap", samples=8)  # doctest: +SKIP
     """
 
+    one_pass = True
+
     samples: int = 8
     background: str | None = dataclasses.field(default=None, metadata=FILE)
     seed: int = 0
@@ -88,8 +91,9 @@ class DeepShap(Attribution):
     def attribute(self, model: Differentiable, units: Sequence[Units], targets: Sequence[Target]) -> list[Outcome]:
         """Average DeepLIFT's scores over the background, a few texts at a time."""
         outcomes = []
-        for unit, target, end in zip(units, targets, model.embed(units), strict=True):
+        for number, (unit, end) in enumerate(zip(units, model.embed(units), strict=True)):
             starts = _transplanted(model, unit, end, self._drawn(unit))
+            target = alone(targets, number)
             parts = [contributions(model, unit, target, end, some) for some in torch.split(starts, TOGETHER)]
             full = parts[0][0]
             bases = np.concatenate([base for _, base, _ in parts])
@@ -102,10 +106,10 @@ class DeepShap(Attribution):
         return outcomes
 
     def cost(self, units: Units) -> Cost:
-        """The plain prediction, the background, and the text once for every few background texts."""
+        """The background, and the text once for every few background texts; its first row predicts as well."""
         drawn = min(self.samples, len(self._pool(units.example)))
         rows = drawn + -(-drawn // TOGETHER)
-        return Cost(forwards=rows + 1, backwards=rows)
+        return Cost(forwards=rows, backwards=rows)
 
     def _pool(self, example: Example) -> list[str]:
         """Background texts other than the example itself."""

@@ -21,7 +21,7 @@ from didact.types import Card, Cost, Target, Units
         family="gradient",
         summary="Gradient x difference from a baseline, with gradients that see through softmax, norms and products.",
         reference="Edin et al. 2025 (GIM)",
-        cost="2 forwards, 1 backward",
+        cost="1 forward, 1 backward",
         needs=frozenset({DIFFERENTIABLE}),
     )
 )
@@ -54,6 +54,8 @@ class Gim(Attribution):
         >>> didact.explain("A truly wonderful film.", method="gim")  # doctest: +SKIP
     """
 
+    one_pass = True
+
     temperature: float = 2.0
     baseline: str = "pad"
 
@@ -72,5 +74,5 @@ class Gim(Attribution):
         return outcomes
 
     def cost(self, units: Units) -> Cost:
-        """The plain prediction and one differentiated pass."""
-        return Cost(forwards=2, backwards=1)
+        """One differentiated pass, which predicts as well."""
+        return Cost(forwards=1, backwards=1)

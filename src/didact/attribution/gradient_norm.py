@@ -21,7 +21,7 @@ from didact.types import Card, Cost, Target, Units
         family="gradient",
         summary="Norm of the target's gradient with respect to each token's embedding.",
         reference="Simonyan, Vedaldi and Zisserman 2014; Li et al. 2016",
-        cost="2 forwards, 1 backward",
+        cost="1 forward, 1 backward",
         needs=frozenset({DIFFERENTIABLE}),
         signed=False,
         aliases=("saliency", "vanilla_gradient", "gradient"),
@@ -39,6 +39,8 @@ class GradientNorm(Attribution):
         >>> didact.explain("A truly wonderful film.", method="gradient_norm")  # doctest: +SKIP
     """
 
+    one_pass = True
+
     norm: Literal["l2", "l1"] = "l2"
 
     def attribute(self, model: Differentiable, units: Sequence[Units], targets: Sequence[Target]) -> list[Outcome]:
@@ -52,5 +54,5 @@ class GradientNorm(Attribution):
         ]
 
     def cost(self, units: Units) -> Cost:
-        """The plain prediction and one differentiated pass."""
-        return Cost(forwards=2, backwards=1)
+        """One differentiated pass, which predicts as well."""
+        return Cost(forwards=1, backwards=1)

@@ -20,7 +20,7 @@ from didact.types import Card, Cost, Target, Units
         family="gradient",
         summary="Expected gradients: integrated gradients averaged over baselines drawn round one embedding.",
         reference="Lundberg and Lee 2017; Erion et al. 2021 (expected gradients)",
-        cost="samples + 2 forwards, samples backwards",
+        cost="samples + 1 forwards, samples backwards",
         needs=frozenset({DIFFERENTIABLE}),
         seeded=True,
         aliases=("expected_gradients", "gradshap"),
@@ -46,6 +46,8 @@ class GradientShap(Attribution):
         >>> didact.explain("A truly wonderful film.", method="gradient_shap", samples=200)  # doctest: +SKIP
     """
 
+    one_pass = True
+
     samples: int = 50
     baseline: str = "mask"
     noise: float = 0.1
@@ -55,7 +57,7 @@ class GradientShap(Attribution):
         at_least(self, samples=1, noise=0)
 
     def attribute(self, model: Differentiable, units: Sequence[Units], targets: Sequence[Target]) -> list[Outcome]:
-        """Differentiate at the random points; the text itself, evaluated last, gives the check."""
+        """Differentiate at the random points; the text itself, evaluated before them, predicts."""
         ends, starts = model.embed(units), model.embed(units, absent=self.baseline)
         ways = [self._ways(*parts) for parts in zip(units, starts, ends, strict=True)]
         points = [Followed(way, end[None]) for way, end in zip(ways, ends, strict=True)]
@@ -66,8 +68,8 @@ class GradientShap(Attribution):
         ]
 
     def cost(self, units: Units) -> Cost:
-        """The plain prediction, the points and the text itself."""
-        return Cost(forwards=self.samples + 2, backwards=self.samples)
+        """The points, and the text itself, which predicts."""
+        return Cost(forwards=self.samples + 1, backwards=self.samples)
 
     def _ways(self, units: Units, start: Tensor, end: Tensor) -> Towards:
         rng = generator(self.seed, units.example)

@@ -20,7 +20,7 @@ from didact.types import Card, Cost, Target, Units
         family="gradient",
         summary="Dot product of each token's embedding with the target's gradient there.",
         reference="Shrikumar et al. 2017; Denil et al. 2014",
-        cost="2 forwards, 1 backward",
+        cost="1 forward, 1 backward",
         needs=frozenset({DIFFERENTIABLE}),
         aliases=("gxi", "grad_x_input", "input_x_gradient", "gradient_times_input", "ixg"),
     )
@@ -37,6 +37,8 @@ class GradientXInput(Attribution):
         >>> didact.explain("A truly wonderful film.", method="gradient_x_input")  # doctest: +SKIP
     """
 
+    one_pass = True
+
     def attribute(self, model: Differentiable, units: Sequence[Units], targets: Sequence[Target]) -> list[Outcome]:
         """One gradient at the input."""
         vectors = model.embed(units)
@@ -47,5 +49,5 @@ class GradientXInput(Attribution):
         ]
 
     def cost(self, units: Units) -> Cost:
-        """The plain prediction and one differentiated pass."""
-        return Cost(forwards=2, backwards=1)
+        """One differentiated pass, which predicts as well."""
+        return Cost(forwards=1, backwards=1)

@@ -21,7 +21,7 @@ from didact.types import Card, Cost, Target, Units
         family="relevance",
         summary="The target's value handed back layer by layer as relevance, with rules for attention and layer norm.",
         reference="Achtibat et al. 2024 (AttnLRP); Bach et al. 2015 (LRP)",
-        cost="2 forwards, 1 backward",
+        cost="1 forward, 1 backward",
         needs=frozenset({DIFFERENTIABLE}),
         default=True,
         aliases=("attnlrp", "layer_wise_relevance_propagation"),
@@ -56,6 +56,8 @@ class Lrp(Attribution):
         >>> didact.explain("A truly wonderful film.", method="lrp")  # doctest: +SKIP
     """
 
+    one_pass = True
+
     epsilon: float = 0.0
 
     def __post_init__(self) -> None:
@@ -80,5 +82,5 @@ class Lrp(Attribution):
         return outcomes
 
     def cost(self, units: Units) -> Cost:
-        """The plain prediction and one differentiated pass."""
-        return Cost(forwards=2, backwards=1)
+        """One differentiated pass, which predicts as well."""
+        return Cost(forwards=1, backwards=1)

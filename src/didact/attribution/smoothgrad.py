@@ -22,7 +22,7 @@ from didact.types import Card, Cost, Target, Units
         family="gradient",
         summary="Gradient averaged over noisy copies of the token embeddings, times the embedding.",
         reference="Smilkov et al. 2017 (50 samples, noise of 10 to 20 % of the input's range)",
-        cost="samples + 2 forwards, samples backwards",
+        cost="samples + 1 forwards, samples backwards",
         needs=frozenset({DIFFERENTIABLE}),
         seeded=True,
         aliases=("smooth_grad",),
@@ -46,6 +46,8 @@ class SmoothGrad(Attribution):
         >>> didact.explain("A truly wonderful film.", method="smoothgrad", noise=0.2)  # doctest: +SKIP
     """
 
+    one_pass = True
+
     samples: int = 50
     noise: float = 0.15
     aggregate: Literal["sum", "norm"] = "sum"
@@ -60,7 +62,7 @@ class SmoothGrad(Attribution):
         return self.aggregate == "sum"
 
     def attribute(self, model: Differentiable, units: Sequence[Units], targets: Sequence[Target]) -> list[Outcome]:
-        """Differentiate at the noisy copies; the text itself, evaluated last, gives the check."""
+        """Differentiate at the noisy copies; the text itself, evaluated before them, predicts."""
         vectors = model.embed(units)
         points = [Followed(self.copies(unit, own), own[None]) for unit, own in zip(units, vectors, strict=True)]
         gradients = model.gradients(units, targets, points, [np.full(self.samples, 1 / self.samples)] * len(units))
@@ -70,8 +72,8 @@ class SmoothGrad(Attribution):
         ]
 
     def cost(self, units: Units) -> Cost:
-        """The plain prediction, the noisy copies and the text itself."""
-        return Cost(forwards=self.samples + 2, backwards=self.samples)
+        """The noisy copies, and the text itself, which predicts."""
+        return Cost(forwards=self.samples + 1, backwards=self.samples)
 
     def copies(self, units: Units, vectors: Tensor) -> Noisy:
         """The noisy copies of one text's embeddings."""

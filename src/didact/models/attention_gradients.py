@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from didact.errors import CapabilityError
 from didact.models.attention import goes_through_interface, observed
-from didact.models.batch import EncodedBatch, Inputs
+from didact.models.batch import EncodedBatch, Inputs, Read
 from didact.models.heads.base import Head
 from didact.protocols import AttentionKind, AttentionRows, Reads
-from didact.types import Target
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -47,7 +47,7 @@ def attention_maps(
 
 
 def maps_times_gradient(
-    network: nn.Module, head: Head, batch: EncodedBatch, target: Target
+    network: nn.Module, head: Head, batch: EncodedBatch, read: Read, number: int
 ) -> tuple[Tensor, list[Tensor]]:
     """Outputs, and per layer the attention probabilities times their gradient: (batch, heads, queries, keys).
 
@@ -55,11 +55,12 @@ def maps_times_gradient(
         network: in evaluation mode.
         head: what of its result is explained.
         batch: of one example, with embeddings that require a gradient, so that every map does.
-        target: the explained number.
+        read: the explained number of outputs.
+        number: of the example, for ``read``.
     """
     result, maps = attention_maps(network, head.feeding(network, batch), lambda seen: seen)
     outputs = head.answers(result, batch)
-    gradients = torch.autograd.grad(head.explained(outputs, [target], batch).sum(), maps)
+    gradients = torch.autograd.grad(read(outputs, np.array([number]), batch).sum(), maps)
     return outputs.detach(), [seen.detach() * gradient for seen, gradient in zip(maps, gradients, strict=True)]
 
 

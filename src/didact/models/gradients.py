@@ -93,7 +93,8 @@ def weighted_gradients(
     """Values at all points, and the sum over the weighted ones of weight times gradient (tokens, dim).
 
     Weights are numbers, or tensors made when needed that multiply the gradients (k, tokens, dim) of a run of points.
-    They belong to an example's first points; what comes after them is evaluated and not differentiated.
+    They belong to an example's first points; what comes after them is evaluated and not differentiated, before all
+    others, so that a whole text among them settles its target.
     """
     values = np.zeros(len(rows.owner))
     sums: list[Tensor | None] = [None] * len(weights)
@@ -113,7 +114,7 @@ def weighted_gradients(
             values[batch] = value(rows.owner[batch], rows.vectors(batch)).double().cpu().numpy()
 
     weighted = rows.step < np.array([len(own) for own in weights], dtype=np.int64)[rows.owner]
-    works = (("differentiating", weighted, differentiate), ("evaluating", ~weighted, evaluate))
+    works = (("evaluating", ~weighted, evaluate), ("differentiating", weighted, differentiate))
     for what, chosen, work in works:
         numbers = np.flatnonzero(chosen)
         if len(numbers):

@@ -182,10 +182,11 @@ def _block_digest(data: Tensor) -> bytes:
 
 
 def _in_threads(compute: Callable[[Tensor], T], tensors: Sequence[Tensor]) -> list[T]:
-    """A result for each tensor; large ones are read by several threads, which hashing and numpy let run."""
-    if sum(tensor.numel() * tensor.element_size() for tensor in tensors) < BLOCK:
+    """A result for each tensor; large ones are read by as many threads as torch may use, hashing lets them run."""
+    threads = min(8, os.cpu_count() or 1, torch.get_num_threads())
+    if threads == 1 or sum(tensor.numel() * tensor.element_size() for tensor in tensors) < BLOCK:
         return [compute(tensor) for tensor in tensors]
-    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+    with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(compute, tensors))
 
 

@@ -110,7 +110,8 @@ class _Bert(nn.Module):
     ) -> SimpleNamespace:
         hidden: Tensor = self.embeddings(input_ids, token_type_ids, position_ids, inputs_embeds)
         mask = None
-        if attention_mask is not None and not bool(attention_mask.all()):
+        exported = torch.compiler.is_exporting()  # a graph cannot look whether anything is padded
+        if attention_mask is not None and (exported or not bool(attention_mask.all())):
             lowest = torch.finfo(hidden.dtype).min
             mask = hidden.new_zeros(attention_mask.shape).masked_fill(attention_mask == 0, lowest)[:, None, None]
         for layer in self.encoder.layer:

@@ -27,6 +27,7 @@ from didact.models.identity import network_identity
 from didact.models.layers import Trace, trace
 from didact.models.outputs import described
 from didact.models.packed import is_packed
+from didact.models.pending import PendingTargets, guard_of, reading
 from didact.models.planner import default_budget, run
 from didact.models.predicting import About, outputs_of, predictions
 from didact.models.prefix_cache import without_prefix
@@ -72,8 +73,7 @@ class NetworkModel:
         self.network = cast("PreTrainedModel", network)  # most are; the engine calls what every module has
         self.reader, self.head = reader, head
         self.name = network_name(network)
-        self.labels, self.scales = head.labels, head.scales
-        self.levels: tuple[Level, ...] = reader.levels
+        self.labels, self.scales, self.levels = head.labels, head.scales, reader.levels
         self.budget = default_budget(reader.device, batch_tokens)
         self._traits: Traits | None = None
         self._capabilities: frozenset[str] | None = None
@@ -148,25 +148,22 @@ class NetworkModel:
             self.reader.check(example)
         return self.reader.units(examples, level or self.levels[0])
 
-    def predict(self, examples: Sequence[Example], about: About | None = None) -> list[Prediction]:
+    def predict(
+        self, examples: Sequence[Example], about: About | None = None, then: Callable[[Ints], None] | None = None
+    ) -> list[Prediction]:
         """Plain passes with nothing but what the reader feeds; ``about`` has spans or texts that need an output."""
-        return self._predict(examples, about)
+        for example in examples:
+            self.reader.check(example)
+        with evaluating(self.network):
+            _ = self.traits  # sets how many rows a batch may have
+            return predictions(self.reader, self.head, examples, self.budget, about, then)
 
     def predict_with_states(
         self, examples: Sequence[Example], layers: Sequence[int], visit: VisitStates
     ) -> list[Prediction]:
         """The same predictions; ``visit`` gets the states after chosen layers in the very passes that predict."""
         with watched(self.network, layers) as states:
-            return self._predict(examples, None, lambda rows: visit(rows, states()))
-
-    def _predict(
-        self, examples: Sequence[Example], about: About | None, then: Callable[[Ints], None] | None = None
-    ) -> list[Prediction]:
-        for example in examples:
-            self.reader.check(example)
-        with evaluating(self.network):
-            _ = self.traits  # sets how many rows a batch may have
-            return predictions(self.reader, self.head, examples, self.budget, about, then)
+            return self.predict(examples, then=lambda rows: visit(rows, states()))
 
     def score(
         self, units: Sequence[Units], targets: Sequence[Target], keep: Sequence[Keep], absence: str | None = None
@@ -245,7 +242,13 @@ class NetworkModel:
             return soft_values(rows, value, budget, self.traits.pads_embeddings)
 
     def _explained(self, targets: Sequence[Target]) -> Read:
-        return lambda outputs, owners, batch: self.head.explained(outputs, [targets[i] for i in owners], batch)
+        return reading(self.head, self.name, targets)
+
+    def pending(
+        self, examples: Sequence[Example], wanted: Sequence[TargetLike], scale: Scale | None, method: str
+    ) -> PendingTargets | None:
+        """Targets that the pass which a method differentiates settles; None where a plain pass must come first."""
+        return PendingTargets.of(self, examples, wanted, scale, guard_of(self.network, f"{method} {self.inputs}"))
 
     def _all_outputs(self, outputs: Tensor, owners: Ints, batch: EncodedBatch) -> Tensor:
         return self.head.readout(outputs, batch)
@@ -256,9 +259,7 @@ class NetworkModel:
         made = self.reader.vectors(self._encode(units))
         if absent is None:
             return made
-        return [
-            replaced(unit, own, self.reader.absent_vector(absent, own)) for unit, own in zip(units, made, strict=True)
-        ]
+        return [replaced(*pair, self.reader.absent_vector(absent, pair[1])) for pair in zip(units, made, strict=True)]
 
     def gradients(
         self,
@@ -306,9 +307,10 @@ class NetworkModel:
         count(forwards=len(units), evaluated=len(units))
         return head_scores(self.reader, self._encode(units, single_pass=True), units, self.budget, chosen)
 
-    def values_at(self, units: Units, target: Target, vectors: Tensor) -> Tensor:
+    def values_at(self, units: Units, target: Target | Sequence[Target], vectors: Tensor) -> Tensor:
         """The target at given embeddings of one example, differentiable: (k, positions, dim) -> (k,)."""
-        _, value = self._points([units], [vectors], self._explained([target]))
+        given = [target] if isinstance(target, Target) else target
+        _, value = self._points([units], [vectors], self._explained(given))
         with evaluating(self.network), several_rows(self.network), torch.enable_grad():
             values = value(np.zeros(len(vectors), dtype=np.int64), vectors)
         count(forwards=len(vectors), evaluated=len(vectors))
@@ -346,12 +348,12 @@ class NetworkModel:
     ) -> list[tuple[Prediction, Tensor]]:
         """Like ``attention``, every probability multiplied by the gradient of the target with respect to it."""
         need(ATTENTIVE, self.capabilities, self.network)
-        seen = []
-        vectors = self.embed(units)
+        seen, read = [], self._explained(targets)
+        vectors, codes = self.embed(units), self._encode(units, single_pass=True)
         with evaluating(self.network), frozen(self.network), torch.enable_grad():
-            for code, at, target in zip(self._encode(units, single_pass=True), vectors, targets, strict=True):
+            for number, (code, at) in enumerate(zip(codes, vectors, strict=True)):
                 batch = EncodedBatch(self.reader.embedded([code], at[None].requires_grad_(True)), [code])
-                outputs, layers = maps_times_gradient(self.network, self.head, batch, target)
+                outputs, layers = maps_times_gradient(self.network, self.head, batch, read, number)
                 maps = torch.stack([query_rows(layer, rows, self.reads, len(code)) for layer in layers])
                 seen.append((self._prediction(outputs, batch), maps))
         count(forwards=len(units), backwards=len(units), evaluated=len(units))
@@ -366,8 +368,7 @@ class NetworkModel:
     @property
     def reads(self) -> Reads:
         """Which position the classifier reads."""
-        known = self.head.reads or self.reader.reads
-        return known or read_position(self.network, self.traits)
+        return self.head.reads or self.reader.reads or read_position(self.network, self.traits)
 
     def trace(self, units: Units) -> tuple[Prediction, Trace]:
         """All that the layers computed for one example, recomputed from an observed pass, and the prediction there."""

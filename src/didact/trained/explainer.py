@@ -148,7 +148,7 @@ class LearnedExplainer:
         given, wanted = checked(examples, targets, predictions)
         source = {"name": model.name, "fingerprint": _fingerprint(model, exact=self.reads_all or predictions is None)}
         if not (force or self.force):
-            self._check(model, source["fingerprint"])
+            self.check_model(model, source["fingerprint"])
         check_shape(self.shape.card, model)
         explanations: list[Explanation] = []
         for start in range(0, len(given), _CHUNK):
@@ -157,7 +157,8 @@ class LearnedExplainer:
             explanations += self._explain(model, source, given[part], wanted[part], known)
         return explanations
 
-    def _check(self, model: Model, fingerprint: str) -> None:
+    def check_model(self, model: Model, fingerprint: str) -> None:
+        """Refuse a model that it was not trained for."""
         if fingerprint != self.about.fingerprint:
             if is_sampled(self.about.fingerprint):
                 raise MismatchError(
@@ -367,7 +368,7 @@ class LearnedExplainer:
             other = onnx.load(folder / onnx.FILE, config["weights"]["hash"], int8=int8, threads=threads)
             loaded = cls(shape, signal, about, force=force, runtime=other)
         if model is not None and not force:
-            loaded._check(model, model.fingerprint())
+            loaded.check_model(model, model.fingerprint())
         held_out.warn(loaded.about, f"the explainer in {source}")
         return loaded
 

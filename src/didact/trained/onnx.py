@@ -306,19 +306,27 @@ def _trace(shape: Shape, items: Sequence[Item], file: Path) -> None:
     sizes = tuple(
         dict.fromkeys(range(1 if name in shape.fixed else column.ndim), anything) for name, column in columns.items()
     )
-    with _quiet(), torch.no_grad():
-        with _Fused():
-            program = torch.export.export(module, tuple(columns.values()), dynamic_shapes=(sizes,))
+    with quietly(), torch.no_grad(), _Fused():
+        program = torch.export.export(module, tuple(columns.values()), dynamic_shapes=(sizes,))
+    write_program(program, file, list(columns), ["numbers"])
+
+
+def write_program(
+    program: torch.export.ExportedProgram, file: Path, inputs: Sequence[str], outputs: Sequence[str]
+) -> None:
+    """Write what ``torch.export`` made as one ONNX file, with these names of its inputs and outputs."""
+    _library("onnxscript")
+    with quietly(), torch.no_grad():
         made = torch.onnx.export(
             program,
             dynamo=True,
-            input_names=list(columns),
-            output_names=["numbers"],
+            input_names=list(inputs),
+            output_names=list(outputs),
             opset_version=_OPSET,
             verbose=False,
         )
         if made is None:  # torch's signature allows it; with dynamo there is always a program
-            raise ModelError(f"torch gave no ONNX program for the {shape.card.name}")
+            raise ModelError(f"torch gave no ONNX program with the outputs {', '.join(outputs)}")
         made.save(file, external_data=False)
 
 
@@ -327,7 +335,7 @@ def _quantise(source: Path, file: Path, *, embeddings: bool) -> None:
     _library("onnx")
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    with _quiet():
+    with quietly():
         quantize_dynamic(
             source,
             file,
@@ -339,8 +347,8 @@ def _quantise(source: Path, file: Path, *, embeddings: bool) -> None:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Exporters warn of what they lack for other networks."""
+def quietly() -> Iterator[None]:
+    """Exporters warn of what they lack for other networks; not inside the block."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -51,6 +51,10 @@ def normalised_positions(states: Sequence[Tensor]) -> Tensor:
 def unit_weights(units: Sequence[Units], width: int) -> Tensor:
     """The share of each position in each unit's mean: (rows, most units, positions), 0 where a row has no unit."""
     owners = torch.from_numpy(np.stack([unit_of_position(own, width) for own in units]))
-    most = max((len(own) for own in units), default=0)
-    covers = (owners[:, None] == torch.arange(most)[None, :, None]).float()
+    return owner_weights(owners, max((len(own) for own in units), default=0))
+
+
+def owner_weights(owners: Tensor, most: int) -> Tensor:
+    """The same from the number of each position's unit, -1 for none: (rows, positions) -> (rows, most, positions)."""
+    covers = (owners[:, None] == torch.arange(most, device=owners.device)[None, :, None]).float()
     return covers / covers.sum(-1, keepdim=True).clamp_min(1)

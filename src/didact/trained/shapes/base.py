@@ -130,6 +130,20 @@ class Shape(nn.Module, ABC):
         """Passes of the explained model that an explanation takes besides that of the prediction."""
         return len(self.card.needs)
 
+    @property
+    def rides(self) -> bool:
+        """Whether ``of_owners`` computes its numbers from states of ``layers`` in the pass that predicts."""
+        return False
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """The explained model's layers whose states ``of_owners`` takes, -1 the last."""
+        return ()
+
+    def of_owners(self, states: Sequence[Tensor], owners: Tensor, most: int) -> Tensor:
+        """Numbers of all labels from states of the pass that predicts: (rows, most, labels, outputs)."""
+        raise ParameterError(f"the {self.card.name} does not read the pass that predicts; use the shape 'probe'")
+
     def with_prediction(self, model: Model, units: Sequence[Units]) -> Together | None:
         """The model's predictions and the numbers of all labels from the same passes; None where reading is apart."""
         return None

@@ -17,7 +17,7 @@ from didact.errors import FormatError, InputError, ParameterError
 from didact.protocols import HIDDEN, Hidden, Model, PredictsWithStates
 from didact.trained.shapes._padding import padded
 from didact.trained.shapes._probe_config import ProbeConfig as ProbeConfig
-from didact.trained.shapes._probe_layers import UnitBlock, normalised_positions, unit_weights
+from didact.trained.shapes._probe_layers import UnitBlock, normalised_positions, owner_weights, unit_weights
 from didact.trained.shapes.base import Item, Shape, ShapeBatch, ShapeCard, Together, register
 from didact.types import Floats, Prediction, Units
 
@@ -94,7 +94,17 @@ class Probe(Shape):
     @property
     def passes(self) -> int:
         """None besides the prediction's where its numbers come with it."""
-        return 0 if self.config.rides else 1
+        return 0 if self.rides else 1
+
+    @property
+    def rides(self) -> bool:
+        """Whether it reads nothing but the states of the pass that predicts."""
+        return self.config.rides
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """Whose states it reads."""
+        return self.config.layers
 
     def read(
         self,
@@ -143,7 +153,7 @@ class Probe(Shape):
 
     def with_prediction(self, model: Model, units: Sequence[Units]) -> Together | None:
         """Predictions, and the numbers of all labels from the very passes that predict."""
-        if not (self.config.rides and isinstance(model, PredictsWithStates)):
+        if not (self.rides and isinstance(model, PredictsWithStates)):
             return None
         numbers: list[Floats] = [np.empty(0)] * len(units)
 
@@ -158,12 +168,24 @@ class Probe(Shape):
 
     def of_states(self, states: Sequence[Tensor], units: Sequence[Units]) -> Tensor:
         """Numbers of all labels: per layer states (rows, positions, dim) -> (rows, units, labels, outputs)."""
+        return self._of_weights(states, unit_weights(units, states[0].shape[1]))
+
+    def of_owners(self, states: Sequence[Tensor], owners: Tensor, most: int) -> Tensor:
+        """The same where ``owners`` (rows, positions) has the number of each position's unit, -1 for none.
+
+        Args:
+            states: per layer, (rows, positions, dim).
+            owners: whole numbers below ``most``.
+            most: units per row of what is returned.
+        """
+        return self._of_weights(states, owner_weights(owners, most))
+
+    def _of_weights(self, states: Sequence[Tensor], weights: Tensor) -> Tensor:
         device = self.output.weight.device
         read = normalised_positions([own.to(device) for own in states])
         read = read if self.project is None else self.project(read)
-        weights = unit_weights(units, read.shape[1]).to(device)
-        present = weights.any(-1)
-        return self._by_label(self._numbers(weights @ read, present, None))
+        weights = weights.to(device)
+        return self._by_label(self._numbers(weights @ read, weights.sum(-1) > 0, None))
 
     def _numbers(self, states: Tensor, present: Tensor, label: Tensor | None) -> Tensor:
         """From what is read of the units to the outputs: (rows, units, size or rank) -> (rows, units, numbers)."""

@@ -1,0 +1,236 @@
+"""A model with its explainer attached: one call, one pass, predictions and scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from didact.attribution.base import checked
+from didact.errors import CapabilityError, InputError, ParameterError
+from didact.meter import count
+from didact.models.batch import EncodedBatch, Inputs
+from didact.models.eval_mode import evaluating
+from didact.models.heads.base import Head
+from didact.models.load import load_model
+from didact.models.network import NetworkModel
+from didact.models.outputs import check_defined
+from didact.ops.masking import unit_of_position
+from didact.protocols import ExampleLike
+from didact.settings import shown
+from didact.trained.explainer import LearnedExplainer
+from didact.trained.one_graph import OWNER, OneGraph, written
+from didact.trained.shapes.base import check_shape
+from didact.types import Example, Prediction, Units
+
+
+def attach(model: object, explainer: object) -> AttachedModel:
+    """As ``didact.attach``, for anything that ``load_model`` takes."""
+    adapter = load_model(model)
+    if not isinstance(adapter, NetworkModel):
+        raise CapabilityError(f"an explainer is attached to a network, and {adapter.name} is a function")
+    return AttachedModel(adapter, _learned(explainer))
+
+
+@dataclass(frozen=True, eq=False)
+class AttachedOutput:
+    """What one call returned, a row for each text.
+
+    Attributes:
+        logits: outputs of the model as it returns them, (rows, labels).
+        scores: of the units for the predicted label, (rows, units), 0 where a row has fewer units.
+        label_scores: of the units for every label, (rows, labels, units).
+        labels: the predicted label of each row.
+        words: the units of each row as written in its text; empty where only token ids and ``owner`` were given.
+        predictions: label, outputs and probabilities of each row.
+        units: where the words stand; empty where ``words`` is.
+    """
+
+    logits: Tensor
+    scores: Tensor
+    label_scores: Tensor
+    labels: list[str]
+    words: list[tuple[str, ...]]
+    predictions: list[Prediction]
+    units: list[Units]
+
+
+class AttachedModel:
+    """A network and the explainer that reads its pass; called like the network, or with texts.
+
+    The network is borrowed: it is in evaluation mode during a call and as it was afterwards. A call is one pass of the
+    whole batch that it is given; the fingerprint of the model is checked once, here, and not at every call.
+
+    Args:
+        model: the explained model.
+        explainer: trained for it.
+    """
+
+    def __init__(self, model: NetworkModel, explainer: LearnedExplainer) -> None:
+        _check(model, explainer)
+        self.model = model
+        self.explainer = explainer
+        self.graph = OneGraph(model.network, model.head, explainer.shape, explainer.signal)
+
+    def __call__(
+        self,
+        texts: Sequence[ExampleLike] | None = None,
+        *,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        **inputs: Tensor,
+    ) -> AttachedOutput:
+        """Predictions and scores of a batch in one pass.
+
+        Args:
+            texts: texts, pairs or images; or, instead of them, what the network takes:
+            input_ids: (rows, positions); without ``owner`` the words are recovered from the ids.
+            attention_mask: 0 for padding.
+            **inputs: what else the network takes, and ``owner`` as ``encode`` returns it.
+        """
+        given = {"input_ids": input_ids, "attention_mask": attention_mask, **inputs}
+        fed = {name: _tensor(name, value) for name, value in given.items() if value is not None}
+        if (texts is None) == (not fed):
+            raise InputError(
+                "give either texts or what the network takes (input_ids and attention_mask); "
+                f"got {'both' if fed else 'neither'}"
+            )
+        if texts is not None:
+            units, fed = self._read(texts)
+        elif OWNER in fed:
+            units = []
+        else:
+            units, fed[OWNER] = self._recovered(fed)
+        return self._passed(fed, units)
+
+    def encode(self, texts: Sequence[ExampleLike]) -> Inputs:
+        """What the network and an exported graph take for texts: its inputs, and ``owner``.
+
+        ``owner`` (rows, positions) has the number of the unit that each position belongs to, -1 for special tokens
+        and padding.
+        """
+        return self._read(texts)[1]
+
+    def export(self, file: str | Path) -> Path:
+        """Write network and explainer as one graph for any number of rows and positions.
+
+        Its inputs are what ``encode`` returns, by name and in that order. Its outputs are ``logits`` (rows, labels) and
+        ``scores`` (rows, positions, labels), of which the first in a row belong to its units and the others to nothing.
+
+        Args:
+            file: ends in ".pt2" for ``torch.export.load``, or in ".onnx" (needs the extra ``onnx``).
+        """
+        return written(self.graph, self.encode(self._sample()), Path(file))
+
+    def _passed(self, fed: Inputs, units: list[Units]) -> AttachedOutput:
+        model = self.model
+        most = max(1, int(fed[OWNER].max()) + 1)
+        with evaluating(model.network), torch.inference_mode():
+            logits, scores = self.graph.computed({name: own.to(model.reader.device) for name, own in fed.items()}, most)
+        count(forwards=len(logits), evaluated=len(logits))
+        outputs = logits.float().cpu()
+        check_defined(outputs, [own.example for own in units] or [Example("")] * len(outputs), model.name)
+        predictions = model.head.predictions(outputs, EncodedBatch(fed, ()))
+        index = torch.tensor([own.index for own in predictions], device=scores.device)
+        known = torch.arange(most, device=scores.device) <= fed[OWNER].to(scores.device).amax(1, keepdim=True)
+        by_label = torch.where(known[:, None], scores.transpose(1, 2), 0.0)  # (rows, labels, units)
+        return AttachedOutput(
+            logits=logits,
+            scores=by_label[torch.arange(len(index), device=scores.device), index],
+            label_scores=by_label,
+            labels=[own.label for own in predictions],
+            words=[own.texts for own in units],
+            predictions=predictions,
+            units=units,
+        )
+
+    def _read(self, texts: Sequence[ExampleLike]) -> tuple[list[Units], Inputs]:
+        examples, _ = checked(texts)
+        if not examples:
+            raise InputError("a batch needs at least one text")
+        units = self.model.units(examples, self.explainer.about.level)
+        codes = self.model.reader.encode(examples)
+        self.model.reader.check_single_pass(codes)
+        width = max(map(len, codes))
+        owner = torch.from_numpy(np.stack([unit_of_position(own, width) for own in units]))
+        return units, {**self.model.reader.whole(codes), OWNER: owner.to(self.model.reader.device)}
+
+    def _recovered(self, fed: Mapping[str, Tensor]) -> tuple[list[Units], Tensor]:
+        """Words of token ids, where decoding them gives a text that is encoded as the same ids."""
+        if "input_ids" not in fed:
+            raise InputError(f"{self.model.name} is called with {', '.join(fed)}: give texts, or add owner of encode()")
+        ids = fed["input_ids"].cpu()
+        seen = fed.get("attention_mask", torch.ones_like(ids)).cpu().bool()
+        if ids.ndim != 2 or seen.shape != ids.shape:
+            raise InputError(
+                f"input_ids and attention_mask must both be (rows, positions), got {tuple(ids.shape)} and "
+                f"{tuple(seen.shape)}"
+            )
+        rows = [row[kept].tolist() for row, kept in zip(ids, seen, strict=True)]
+        decode = self.model.tokenizer.decode
+        texts = [cast("str", decode(row, skip_special_tokens=True)) for row in rows]
+        units, again = self._read(texts)
+        owner = torch.full_like(ids, -1)
+        for number, (row, kept) in enumerate(zip(rows, seen, strict=True)):
+            size = len(row)
+            if again["input_ids"].shape[1] < size or again["input_ids"][number, :size].tolist() != row:
+                raise InputError(
+                    f"the words of row {number} cannot be recovered from its token ids ({texts[number]!r:.60} is "
+                    "encoded as other ids); give texts, or what encode(texts) returns"
+                )
+            owner[number, kept] = torch.from_numpy(unit_of_position(units[number], size))
+        return units, owner
+
+    def _sample(self) -> list[Example]:
+        """Examples of several lengths to trace the pass with."""
+        example = self.model.reader.probe()
+        if not example.is_textual:
+            return [example] * 3
+        return [Example(*(" ".join([text] * times) for text in example.texts)) for times in (1, 2, 3)]
+
+
+def _learned(explainer: object) -> LearnedExplainer:
+    if isinstance(explainer, (str, Path)):
+        return LearnedExplainer.from_pretrained(explainer)
+    if isinstance(explainer, LearnedExplainer):
+        return explainer
+    raise ParameterError(
+        f"what is attached is a learned explainer that reads the pass which predicts, or the folder it was saved to; "
+        f"got {shown(explainer)}. Train one with didact.train('probe', ...), or use didact.explain"
+    )
+
+
+def _check(model: NetworkModel, explainer: LearnedExplainer) -> None:
+    """Refuse what cannot be computed in a single plain pass, or was not trained for this model."""
+    shape, signal, head = explainer.shape, explainer.signal, model.head
+    if explainer.runtime != "torch" or not shape.rides:
+        raise ParameterError(
+            f"this explainer's {shape.card.name} does not read the pass that predicts, so it cannot be attached; "
+            "train didact.train('probe', ...) with per_class=True and norm='position', its defaults"
+        )
+    if signal.evaluations:
+        raise ParameterError(
+            f"this explainer needs {signal.evaluations} more evaluations of the model for each text (complete=True), "
+            "so it is not attached to a single pass; train it without, or use didact.explain"
+        )
+    if type(head).readout is Head.readout or type(head).feeding is not Head.feeding:
+        raise CapabilityError(
+            f"a model with a {head.card.name} head does not predict one class or a number in a plain pass, so nothing "
+            "is attached to it; use didact.explain"
+        )
+    check_shape(shape.card, model)
+    if not explainer.force:
+        explainer.check_model(model, model.fingerprint())
+
+
+def _tensor(name: str, value: object) -> Tensor:
+    if not isinstance(value, Tensor):
+        raise InputError(
+            f"{name} must be a tensor, as tokenizer(..., return_tensors='pt') makes it; got {shown(value)}"
+        )
+    return value
