@@ -493,10 +493,10 @@ def _overload(record: Mapping[str, Any]) -> str:
     rows = []
     for factor, load in record["loads"].items():
         times, back = load["milliseconds"], load["returned"]
-        full = times.get("429", {"p95": float("nan")})
+        full = f"{times['429']['p95']:,.0f}" if "429" in times else "–"
         came = f"{back.get('200', 0)} of {sum(back.values())}" if back else "–"
-        shown = [f"{value:,.0f}" for value in (times["kernel_shap"]["p50"], times["kernel_shap"]["p95"], full["p95"])]
-        rows.append([f"{factor} x", f"{load['rate']:.1f}", _counts(load["statuses"]), *shown, came])
+        accepted = [f"{times['kernel_shap'][name]:,.0f}" for name in ("p50", "p95")]
+        rows.append([f"{factor} x", f"{load['rate']:.1f}", _counts(load["statuses"]), *accepted, full, came])
     heads = ["load", "requests/s", "first answers", "p50 ms", "p95 ms", "p95 ms of 429", "accepted when they came back"]
     p95 = {factor: load["milliseconds"]["kernel_shap"]["p95"] for factor, load in record["loads"].items()}
     about = (
