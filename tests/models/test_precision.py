@@ -47,11 +47,11 @@ def test_a_bfloat16_model_leaves_the_process_as_it_was(recwarn: pytest.WarningsR
 
 def test_threads_that_leave_in_any_order_restore_onednn() -> None:
     before = torch.backends.mkldnn.enabled
-    switch = precision._WithoutOneDNN()
-    switch.enter()
-    switch.enter()
+    first, second = precision.ONEDNN_OFF.switched(), precision.ONEDNN_OFF.switched()
+    first.__enter__()
+    second.__enter__()
     assert not torch.backends.mkldnn.enabled
-    switch.leave()
+    first.__exit__(None, None, None)
     assert not torch.backends.mkldnn.enabled
-    switch.leave()
+    second.__exit__(None, None, None)
     assert torch.backends.mkldnn.enabled == before

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from torch import nn
 
-from didact.models.exclusive import exclusive
+from didact.models.exclusive import ProcessSwitch, exclusive
 from didact.models.precision import multiplying
 
 
@@ -68,50 +67,30 @@ def frozen(model: nn.Module) -> Iterator[None]:
                 parameter.requires_grad_(True)
 
 
-class _Quiet:
-    """Transformers' verbosity belongs to the process: the first block in switches it off, the last one out restores."""
+def _silenced() -> Callable[[], None]:
+    """Switch off Transformers' verbosity and bars; returns what restores them."""
+    from transformers.utils import logging
 
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.inside = 0
-        self.before = (0, False)
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
 
-    def enter(self) -> None:
-        from transformers.utils import logging
+    def restore() -> None:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
 
-        with self.lock:
-            if self.inside == 0:
-                self.before = (logging.get_verbosity(), logging.is_progress_bar_enabled())
-                logging.set_verbosity_error()
-                logging.disable_progress_bar()
-            self.inside += 1
-
-    def leave(self) -> None:
-        from transformers.utils import logging
-
-        with self.lock:
-            self.inside -= 1
-            if self.inside == 0:
-                level, bars = self.before
-                logging.set_verbosity(level)
-                if bars:
-                    logging.enable_progress_bar()
+    return restore
 
 
-_QUIET = _Quiet()
+_QUIET = ProcessSwitch(_silenced)
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """No bars and advice of Transformers' own inside the block; what the user had set comes back."""
-    if "transformers" not in sys.modules:
+    with _QUIET.switched() if "transformers" in sys.modules else contextlib.nullcontext():
         yield
-        return
-    _QUIET.enter()
-    try:
-        yield
-    finally:
-        _QUIET.leave()
 
 
 @contextlib.contextmanager

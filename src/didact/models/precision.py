@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import nn
+
+from didact.models.exclusive import ProcessSwitch
 
 TF32 = 2.0**-10
 """The step of tensor-float products, which CUDA devices make of float32 when set to."""
@@ -21,29 +22,14 @@ def step(dtype: torch.dtype, device: torch.device) -> float:
     return max(own, TF32) if dtype == torch.float32 and is_rounded else own
 
 
-class _WithoutOneDNN:
-    """oneDNN's switch belongs to the process: the first block in switches it off, the last one out restores."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.inside = 0
-        self.before = True
-
-    def enter(self) -> None:
-        with self.lock:
-            if self.inside == 0:
-                self.before = bool(torch._C._get_mkldnn_enabled())
-                torch._C._set_mkldnn_enabled(False)
-            self.inside += 1
-
-    def leave(self) -> None:
-        with self.lock:
-            self.inside -= 1
-            if self.inside == 0:
-                torch._C._set_mkldnn_enabled(self.before)
+def _without_onednn() -> Callable[[], None]:
+    """Switch oneDNN off; returns what restores it."""
+    before = bool(torch._C._get_mkldnn_enabled())
+    torch._C._set_mkldnn_enabled(False)
+    return lambda: torch._C._set_mkldnn_enabled(before)
 
 
-_WITHOUT_ONEDNN = _WithoutOneDNN()
+ONEDNN_OFF = ProcessSwitch(_without_onednn)
 
 
 @contextlib.contextmanager
@@ -57,11 +43,8 @@ def multiplying(model: nn.Module) -> Iterator[None]:
     if first is None or first.dtype != torch.bfloat16 or first.device.type != "cpu" or _multiplies_bfloat16():
         yield
         return
-    _WITHOUT_ONEDNN.enter()
-    try:
+    with ONEDNN_OFF.switched():
         yield
-    finally:
-        _WITHOUT_ONEDNN.leave()
 
 
 @functools.cache
