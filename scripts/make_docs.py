@@ -24,8 +24,9 @@ TEXT = "I expected little, but this is a warm, funny and truly wonderful film wi
 HEAD = """# Methods
 
 Made by `python scripts/make_docs.py --table` from the methods' cards; `didact list methods` prints the same.
-n is the number of units (words or tokens). Every method makes one more plain forward pass, to compare what it explains
-with what the model predicts; it is counted.
+n is the number of units (words or tokens). What is explained is compared with what a plain forward pass predicts. For
+most methods that pass is counted. Those that differentiate the pass of the whole text take the prediction from it; a
+plain pass, which is not counted, checks the first batch of a network and every 32nd after that.
 
 """
 METRICS_HEAD = """# Metrics
