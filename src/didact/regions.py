@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -171,10 +170,7 @@ def inside(regions: Sequence[Region], marked: Sequence[Region]) -> Floats:
 
 def plain_regions(regions: Iterable[Region]) -> list[list[int]]:
     """Regions as plain JSON values: three numbers for a span, five for a box, more for a mask; the field comes last."""
-    return [
-        [*each.size, *each.runs, each.field] if isinstance(each, Mask) else list(dataclasses.astuple(each))
-        for each in regions
-    ]
+    return [_plain_region(each) for each in regions]
 
 
 def read_regions(rows: object, name: str = "region") -> tuple[Region, ...]:
@@ -195,6 +191,14 @@ def read_region(row: object, name: str) -> Region:
             f"field), got {shown(numbers)}"
         )
     return Mask((numbers[0], numbers[1]), tuple(numbers[2:-1]), numbers[-1])
+
+
+def _plain_region(region: Region) -> list[int]:
+    if isinstance(region, Span):
+        return [region.start, region.end, region.field]
+    if isinstance(region, Box):
+        return [region.left, region.top, region.right, region.bottom, region.field]
+    return [*region.size, *region.runs, region.field]
 
 
 def _in_threes(codes: Sequence[int], lengths: Sequence[int]) -> list[int]:

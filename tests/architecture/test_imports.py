@@ -69,7 +69,7 @@ LIBRARIES = {
     "ops": "numpy torch regex scipy",
     "stats": "numpy scipy",
     "render": "numpy rich pandas",
-    "models": "numpy torch transformers safetensors peft",
+    "models": "numpy torch transformers safetensors peft xxhash",
     "data": "numpy pyarrow datasets",
     "store": "numpy safetensors pyarrow",
     "attribution": "numpy torch",

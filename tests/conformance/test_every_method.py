@@ -8,6 +8,8 @@ from didact.testing.conformance import CASES, CHECKS, applicable, check
 ON_PROMPTS = {"refuses_what_it_cannot", "finite_one_per_unit", "prediction_is_plain", "completeness"}
 ON_PROMPTS |= {"model_untouched_after_failure"}
 """What depends on the reader; the rest of the checks says no more on a slower model."""
+OF_THE_METHOD = {"json_round_trip", "target_by_name_and_index", "same_seed_same_scores", "another_seed_differs"}
+"""What has nothing to do with the family of an encoder: checked on one of them."""
 
 ROWS = [
     (method, case, name)
@@ -15,6 +17,7 @@ ROWS = [
     for case in CASES
     for name in applicable(ATTRIBUTIONS.card(method), case)
     if case != "prompt" or name in ON_PROMPTS
+    if case not in ("distilbert", "roberta") or name not in OF_THE_METHOD
 ]
 
 

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from didact.errors import ParameterError
 from didact.models import identity
-from didact.models.identity import tensor_digests, tokenizer_identity, weight_digests
+from didact.models.identity import _gpu_checksum, tensor_digests, tokenizer_identity, weight_digests
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
 from didact.testing.tiny import ARCHITECTURES, tiny_model, tiny_tokenizer
@@ -114,6 +114,22 @@ def test_checksums_see_what_hashes_see() -> None:
                 assert weight_digests(network) != first
                 tensor[place] = kept
                 assert weight_digests(network) == first
+
+
+def test_the_checksum_of_a_gpu_sees_every_change() -> None:
+    """It is computed by torch, so a CPU can compute it too."""
+    rng = np.random.default_rng(1)
+    for size in (0, 5, 8 * 1021, 50_000):
+        data = torch.from_numpy(rng.integers(0, 200, size, dtype=np.uint8))
+        first = _gpu_checksum(data)
+        assert _gpu_checksum(data.clone()) == first
+        for place in rng.integers(0, size, 20) if size else ():
+            data[place] += 1
+            assert _gpu_checksum(data) != first
+            data[place] -= 1
+        if size > 5:
+            data[:8], data[800:808] = data[800:808].clone(), data[:8].clone()
+            assert _gpu_checksum(data) != first
 
 
 def test_hashes_are_of_type_shape_and_values_whatever_lies_between_them() -> None:

@@ -150,5 +150,5 @@ def test_half_precision_is_added_up_in_single_precision() -> None:
     tags = torch.zeros(200, dtype=torch.long)
     found = log_likelihood(emissions, tags, torch.ones(200, dtype=torch.bool), single)
     assert found.dtype == torch.float32
-    expected = written_out(emissions.float(), (0,) * 200, single) - forward(emissions.float(), single)
-    torch.testing.assert_close(found, expected)
+    expected = written_out(emissions.double(), (0,) * 200, chain) - forward(emissions.double(), chain)
+    assert abs(float(found - expected)) < 1e-3  # sums of hundreds; half precision is off by whole numbers

@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from didact.meter import metered
+from didact.models.eval_mode import parameters
 from didact.models.functions.blackbox import BlackBox
 from didact.models.network import NetworkModel
 from didact.models.outputs import resolve_target
@@ -228,7 +229,8 @@ def _memory(model: Model, tokens: int, differentiates: bool) -> int | None:
     if not isinstance(model, NetworkModel):
         return None
     shape = _shape(model, tokens)
-    weights = sum(parameter.numel() * parameter.element_size() for parameter in model.network.parameters())
+    each = {id(parameter): parameter for parameter in parameters(model.network)}.values()
+    weights = sum(parameter.numel() * parameter.element_size() for parameter in each)
     batch = max(tokens, model.budget.tokens // 2 if differentiates else model.budget.tokens)
     per_token = 8 * shape.width + 2 * shape.inner + shape.heads * tokens
     held = shape.layers if differentiates else 1

@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
+import xxhash
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -35,7 +36,6 @@ BLOCK = 1 << 24
 """Bytes that one thread hashes at a time."""
 _COLUMNS = 1021
 """Words per row of a checksum: a prime, so that rows of weights do not fall upon each other."""
-_ROWS = 256
 _ODD = -7046029254386353131
 """An odd number of 64 bits: what is multiplied by it cannot become 0 by wrapping around."""
 
@@ -104,7 +104,7 @@ def tokenizer_identity(tokenizer: PreTrainedTokenizerBase) -> object:
         if not tokenizer.is_fast:
             return [full_name(type(tokenizer)), settings, sorted(tokenizer.get_vocab().items())]
         raw = tokenizer.backend_tokenizer.to_str()
-        seen = hashlib.sha256(raw.encode("utf-8", "surrogatepass")).hexdigest()
+        seen = xxhash.xxh3_128_hexdigest(raw.encode("utf-8", "surrogatepass"))
         known = _TOKENIZERS.get(tokenizer)
         if known is None or known[0] != seen:
             known = _TOKENIZERS[tokenizer] = (seen, _rules_digest(raw))
@@ -191,33 +191,25 @@ def _in_threads(compute: Callable[[Tensor], T], tensors: Sequence[Tensor]) -> li
 
 
 def _checksum(tensor: Tensor) -> object:
-    """Type, shape and sums over all bytes that differ whenever a single value does, and when values swap places.
+    """Type, shape and a checksum over all bytes, which are read where they lie."""
+    data = _as_bytes(tensor)
+    on_gpu = data.is_cuda and data.storage_offset() % 8 == 0
+    check = _gpu_checksum(data) if on_gpu else xxhash.xxh3_128_digest(data.cpu().numpy().data)
+    return (tensor.dtype, tensor.shape, tensor.device, check)
+
+
+def _gpu_checksum(data: Tensor) -> object:
+    """Sums that differ whenever a single value does, and when values swap places.
 
     Words of 64 bits stand in rows. The sums of columns and of rows, each times an odd number of its own, wrap around;
     a change of one word changes both.
     """
-    data = _as_bytes(tensor)
-    count = data.numel() // 8
-    full = count // _COLUMNS * _COLUMNS
-    if data.is_cuda and full and data.storage_offset() % 8 == 0:
-        rows = data[: full * 8].view(torch.int64).view(-1, _COLUMNS)
-        columns, lines = rows.sum(0).cpu().numpy(), rows.sum(1).cpu().numpy()
-        rest = data[full * 8 :].cpu().numpy()
-    else:
-        values = data.cpu().numpy()
-        columns, lines = _sums(values[: full * 8].view(np.int64).reshape(-1, _COLUMNS))
-        rest = values[full * 8 :]
-    return (tensor.dtype, tensor.shape, tensor.device, _weighted(columns), _weighted(lines), rest.tobytes())
-
-
-def _sums(rows: Words) -> tuple[Words, Words]:
-    """Sums of columns and of rows, a few rows at a time so that they are read from memory once."""
-    columns, lines = np.zeros(_COLUMNS, np.int64), np.empty(len(rows), np.int64)
-    for start in range(0, len(rows), _ROWS):
-        block = rows[start : start + _ROWS]
-        columns += block.sum(0)
-        block.sum(1, out=lines[start : start + _ROWS])
-    return columns, lines
+    full = data.numel() // 8 // _COLUMNS * _COLUMNS
+    if not full:
+        return data.cpu().numpy().tobytes()
+    rows = data[: full * 8].view(torch.int64).view(-1, _COLUMNS)
+    columns, lines = rows.sum(0).cpu().numpy(), rows.sum(1).cpu().numpy()
+    return _weighted(columns), _weighted(lines), data[full * 8 :].cpu().numpy().tobytes()
 
 
 def _weighted(values: Words) -> int:

@@ -14,8 +14,9 @@ from didact.progress import advance, working
 
 Ints = NDArray[np.int64]
 
-# On CPUs within about 10 % of the best for 20 and 250 tokens, 384-wide and 768-wide (benchmarks/planner.py).
-CPU_TOKENS, CPU_FIXED = 2048, 12
+# On CPUs within about 10 % of the best for 20 and 250 tokens, 384-wide and 768-wide (benchmarks/planner.py). A batch
+# costs about as much as 60 tokens besides its own: tried on 30 sentences of the embedded model and 64 of MiniLM.
+CPU_TOKENS, CPU_FIXED = 2048, 60
 GPU_TOKENS, GPU_FIXED = 65536, 8192
 
 

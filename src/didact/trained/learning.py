@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from didact.errors import CapabilityError
+from didact.models.network import NetworkModel
 from didact.protocols import Model
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.fit import Monitor, fit
@@ -90,7 +91,8 @@ class Trainee:
         fitted = fit(self.shape, self.signal, self.samples, recipe.training, monitor=monitor, folder=folder)
         facts = {**self.about, "method": recipe.method, "data": given.data, "data_hash": fitted.data_hash}
         about = ExplainerMetadata.of(self.model, **facts)
-        return LearnedExplainer(fitted.shape.cpu().finished(), self.signal, about), fitted
+        device = self.model.network.device if isinstance(self.model, NetworkModel) else "cpu"
+        return LearnedExplainer(fitted.shape.cpu().finished().to(device), self.signal, about), fitted
 
 
 def direct_shape(model: Model, units: Sequence[Units], recipe: DirectTraining) -> tuple[Signal, Shape]:

@@ -100,6 +100,25 @@ def test_a_search_without_any_value_says_why(tmp_path: Path) -> None:
         search(lambda settings: float("nan"), replace(CONFIG, trials=3), tmp_path)
 
 
+def test_too_little_memory_is_no_failed_trial(tmp_path: Path) -> None:
+    calls = 0
+
+    def crowded(settings: Mapping[str, float]) -> float:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise RuntimeError("CUDA out of memory")
+        return bowl(settings)
+
+    config = replace(CONFIG, trials=6)
+    with pytest.raises(DidactError, match="memory ran out in a trial of the search; the same call resumes"):
+        search(crowded, config, tmp_path / "crowded")
+    result = search(crowded, config, tmp_path / "crowded")
+    assert calls == 7
+    assert not result.failed
+    assert tried(result) == tried(search(bowl, config, tmp_path / "plain"))
+
+
 def test_a_mistake_in_the_objective_is_no_failed_trial(tmp_path: Path) -> None:
     with pytest.raises(KeyError):
         search(lambda settings: settings["no such name"], CONFIG, tmp_path)

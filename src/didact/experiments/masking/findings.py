@@ -175,7 +175,7 @@ class MaskingFindings:
         if stage == "faml":
             lines.append(
                 f"The map of faml is chosen on the test text itself, out of {self._maps}, by the metric that is "
-                f"reported; other methods are selected so only as {listed(chosen)}."
+                f"reported; {f'other methods are selected so only as {listed(chosen)}' if chosen else 'no other is'}."
             )
         return lines
 

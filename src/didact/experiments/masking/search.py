@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from didact.errors import DidactError, ParameterError
 from didact.locks import locked
+from didact.models.planner import is_out_of_memory
 from didact.progress import advance, working
 from didact.provenance import content_hash
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 JOURNAL = "trials.journal"
 FAILURE = "failure"
 """Where a trial keeps the reason why it failed."""
+RESUME = "the same call resumes where it stopped, with fewer trials together if need be"
 
 Settings = Mapping[str, float]
 Objective = Callable[[Settings], float]
@@ -119,13 +121,14 @@ def search(objective: Objective, config: SearchConfig, folder: Path, key: str = 
 
     Args:
         objective: evaluates settings. A trial fails, with its reason, where it raises a ``DidactError`` or a
-            ``RuntimeError`` (such as too little memory), or returns something that is no finite number.
+            ``RuntimeError``, or returns something that is no finite number. Too little memory is nothing that
+            settings are to blame for: it stops the search.
         config: what is searched.
         folder: where the journal is.
         key: hash of all else that decides the values, such as model and texts; another key is another search.
 
     Raises:
-        DidactError: all trials failed, or a process was killed.
+        DidactError: all trials failed, a process was killed, or memory ran out.
     """
     with locked(folder, "choose another folder"):
         study = _study(config, folder / JOURNAL, key)
@@ -197,10 +200,7 @@ def _evaluator(objective: Objective, together: int) -> Iterator[Evaluate]:
                 for done in as_completed(waiting):
                     yield (waiting[done], *done.result())
             except BrokenProcessPool:
-                raise DidactError(
-                    "a process of the search was killed, or had too little memory; the same call resumes where it "
-                    "stopped, with fewer trials together if need be"
-                ) from None
+                raise DidactError(f"a process of the search was killed, or had too little memory; {RESUME}") from None
 
         yield evaluate
 
@@ -215,6 +215,8 @@ def evaluated(objective: Objective, settings: Settings) -> tuple[float | None, s
     try:
         value = float(objective(settings))
     except (DidactError, RuntimeError, ArithmeticError) as problem:
+        if is_out_of_memory(problem) or (problem.__cause__ is not None and is_out_of_memory(problem.__cause__)):
+            raise DidactError(f"memory ran out in a trial of the search; {RESUME}") from problem
         return None, f"{type(problem).__name__}: {problem!s:.400}"
     return (value, "") if math.isfinite(value) else (None, f"the metric is {value}, which is no finite number")
 
