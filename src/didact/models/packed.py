@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from torch import nn
 
+from didact.models.eval_mode import modules
+
+_PACKED = "_packed_params"
+
 
 def is_packed(network: nn.Module) -> bool:
     """Whether any layer computes with packed weights."""
-    return any(getattr(module, "_packed_params", None) is not None for module in network.modules())
+    return any(vars(own).get(_PACKED, own._modules.get(_PACKED)) is not None for own in modules(network))
