@@ -146,8 +146,8 @@ def _tensors(network: nn.Module) -> Iterator[tuple[str, Tensor]]:
     """Parameters, buffers (also those that are not saved), and what else the network would save."""
     named: set[str] = set()
     every = list(_named_modules(network, twice=True))
-    parameters = ((name, module._parameters) for name, module in every)
-    buffers = ((name, module._buffers) for name, module in every)
+    parameters: Iterable[tuple[str, Mapping[str, Tensor | None]]] = ((name, own._parameters) for name, own in every)
+    buffers: Iterable[tuple[str, Mapping[str, Tensor | None]]] = ((name, own._buffers) for name, own in every)
     for place, members in (*parameters, *buffers):
         for last, tensor in members.items():
             if tensor is not None:
