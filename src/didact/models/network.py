@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -24,6 +25,7 @@ from didact.models.head_scores import head_scores, layer_numbers
 from didact.models.heads.base import Head
 from didact.models.hidden import Reduce, hidden_gradients, hidden_states, layer_of, watched
 from didact.models.identity import network_identity
+from didact.models.last_layer import shortened
 from didact.models.layers import Trace, trace
 from didact.models.outputs import described
 from didact.models.packed import is_packed
@@ -200,7 +202,7 @@ class NetworkModel:
         self, units: Sequence[Units], keep: Sequence[Keep], operator: Absence, read: Read, shape: tuple[int, ...] = ()
     ) -> list[Floats]:
         """What is read of the outputs under each keep mask: (variants, *shape) per example."""
-        with evaluating(self.network), torch.inference_mode():
+        with evaluating(self.network), self._short_passes(), torch.inference_mode():
             codes = self._encode(units)
             rows = VariantRows(units, codes, keep, operator, self.reader, self.traits.position_offset)
             values = np.zeros((len(rows.owner), *shape))
@@ -235,7 +237,7 @@ class NetworkModel:
     def _soft(self, units: Sequence[Units], masks: Sequence[Tensor], absent: Absent, read: Read) -> list[Tensor]:
         need(DIFFERENTIABLE, self.capabilities, self.network)
         live = any(one.requires_grad for one in (*masks, *tensors_of(absent)))
-        with evaluating(self.network), frozen(self.network), torch.set_grad_enabled(live):
+        with evaluating(self.network), frozen(self.network), self._short_passes(), torch.set_grad_enabled(live):
             blends = mixtures(self.reader, self._encode(units), units, masks, absent)
             rows, value = self._points(units, blends, read)
             budget = graph_budget(self.budget, self.reader.device) if live else self.budget
@@ -270,7 +272,7 @@ class NetworkModel:
     ) -> list[tuple[Floats, Tensor]]:
         """Values at the points, and the weighted sum over the first points of the gradient (positions, dim)."""
         rows, value = self._points(units, points, self._explained(targets))
-        with evaluating(self.network), frozen(self.network), torch.enable_grad():
+        with evaluating(self.network), frozen(self.network), self._short_passes(), torch.enable_grad():
             budget = graph_budget(self.budget, self.reader.device)
             return weighted_gradients(rows, weights, value, budget, self.traits.pads_embeddings)
 
@@ -386,6 +388,10 @@ class NetworkModel:
         if single_pass:
             self.reader.check_single_pass(codes)
         return codes
+
+    def _short_passes(self) -> AbstractContextManager[object]:
+        """Passes without what no output needs; plain ones, which guard explanations, are whole."""
+        return shortened(self.network) if self.traits.reads_first_alone else nullcontext()
 
     def _outputs(self, batch: EncodedBatch) -> Tensor:
         return outputs_of(self.reader, self.head, batch)

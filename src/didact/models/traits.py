@@ -20,6 +20,7 @@ from didact.models.eval_mode import quiet
 from didact.models.fused_attention import HeadTap
 from didact.models.head_scores import watched
 from didact.models.heads.base import Head
+from didact.models.last_layer import shortened
 from didact.models.packed import is_packed
 from didact.models.prefix_cache import can_reuse
 from didact.models.readers.base import AnyReader
@@ -45,6 +46,7 @@ class Traits:
         reads_last: whether they are accepted and change the outputs: the network reads its last position.
         reuses_prefix: whether variants may be evaluated from their first absent position on.
         one_stack: whether all that is computed goes through one stack of layers, and no decoder reads the input again.
+        reads_first_alone: whether the last layer may be ``shortened`` to its first position.
     """
 
     position_offset: int | None
@@ -56,6 +58,7 @@ class Traits:
     reads_last: bool
     reuses_prefix: bool
     one_stack: bool = True
+    reads_first_alone: bool = False
 
     @property
     def must_delete(self) -> bool:
@@ -91,6 +94,7 @@ def find_traits(network: nn.Module, reader: AnyReader, head: Head) -> Traits:
             reads_last=(_ROUNDING if packed else _TOLERANCE) < padded < math.inf,
             reuses_prefix=one_stack and not packed and not _is_local(config) and can_reuse(network, reader, evaluate),
             one_stack=one_stack,
+            reads_first_alone=one_stack and not packed and _reads_first_alone(trial, vectors),
         )
 
 
@@ -180,6 +184,18 @@ def _drops(trial: _Trial, positions: Tensor) -> bool:
         hidden = hidden[:, left]
     dropped = {name: value[:, left] for name, value in (inputs | {"position_ids": positions}).items()}
     return trial.agrees(hidden, dropped, left.nonzero().T.cpu().numpy())
+
+
+def _reads_first_alone(trial: _Trial, vectors: Tensor | None) -> bool:
+    """Whether the outputs are the same without the last layer's other positions, beside padding too."""
+    if trial.plain.ndim > 2 or len(trial.codes[0]) < 2:
+        return False
+    with shortened(trial.network) as short:
+        return (
+            short
+            and trial.agrees(trial.plain, trial.inputs)
+            and (vectors is None or trial.padding_gap(vectors) <= _TOLERANCE)
+        )
 
 
 def _shows_attention(trial: _Trial) -> bool:
