@@ -125,6 +125,17 @@ def test_a_classifier_that_reads_other_positions_has_whole_passes() -> None:
     assert not found.traits.reads_first_alone
 
 
+def test_the_embedded_network_computes_its_first_position_too() -> None:
+    model = load_model()
+    assert isinstance(model, NetworkModel)
+    assert model.traits.reads_first_alone
+    units = model.units([Example(text) for text in TEXTS])
+    targets = [model.target(None, one, "logit") for one in model.predict([unit.example for unit in units])]
+    keep = [np.eye(len(unit)).astype(bool) for unit in units]
+    for short, plain in zip(model.score(units, targets, keep), whole(model).score(units, targets, keep), strict=True):
+        np.testing.assert_allclose(short, plain, atol=1e-5)
+
+
 @pytest.mark.parametrize("family", ["modernbert", "albert", "gpt2"])
 def test_layers_that_are_built_otherwise_are_whole(family: str) -> None:
     found = load_model(tiny_model(family))

@@ -81,7 +81,7 @@ def test_together_equals_one_at_a_time(model: Model, shape: str, rank: int | Non
     alone = refined(model, explainer, rank=rank, rows=1)
     unrefined = explainer.explain(model, [*TEXTS, *OTHERS])
     for first, second in zip(together, alone, strict=True):
-        np.testing.assert_allclose(first.array, second.array, atol=1e-4)
+        np.testing.assert_allclose(first.array, second.array, atol=5e-4)  # Adam's first steps enlarge rounding
         assert first.details["chosen step"] == second.details["chosen step"]
     assert max(abs(a.array - b.array).max() for a, b in zip(together, unrefined, strict=True)) > 1e-2
 

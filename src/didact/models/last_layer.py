@@ -3,7 +3,8 @@
 A classifier that reads the first position needs from the last layer the keys and values of all positions, and nothing
 else but of that one: ten of the layer's twelve products per token are saved, a seventh of a pass through six layers.
 Layers built like BERT's (RoBERTa's, XLM-R's, ELECTRA's, CamemBERT's and others) and like DistilBERT's are known. That
-the outputs stay the same is tried on each network (``Traits.reads_first_alone``).
+the outputs stay the same is tried on each network (``Traits.reads_first_alone``). A layer of another kind may offer the
+same by a method ``first_position`` that takes what its ``forward`` takes.
 """
 
 from __future__ import annotations
@@ -33,15 +34,23 @@ def shortened(network: nn.Module) -> Iterator[bool]:
     with exclusive(network):
         layers = hidden_layers(network)
         layer = layers[-1] if layers else None
-        block = None if layer is None or _is_touched(layer) else _block(layer)
-        if layer is None or block is None:
+        short = None if layer is None or _is_touched(layer) else _short_forward(layer)
+        if layer is None or short is None:
             yield False
             return
-        vars(layer)["forward"] = partial(_first_position, block)
+        vars(layer)["forward"] = short
         try:
             yield True
         finally:
             del vars(layer)["forward"]
+
+
+def _short_forward(layer: nn.Module) -> Callable[..., Tensor] | None:
+    own: Callable[..., Tensor] | None = getattr(layer, "first_position", None)
+    if own is not None:
+        return own
+    block = _block(layer)
+    return None if block is None else partial(_first_position, block)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,9 +97,8 @@ def _like_bert(layer: Any) -> _Block:
 
 
 def _like_distilbert(layer: Any) -> _Block:
-    own, joined, norm, inner, last = (
-        layer.attention, layer.attention.out_lin, layer.sa_layer_norm, layer.ffn, layer.output_layer_norm
-    )  # fmt: skip
+    own, joined = layer.attention, layer.attention.out_lin
+    norm, inner, last = layer.sa_layer_norm, layer.ffn, layer.output_layer_norm
 
     def finish(seen: Tensor, before: Tensor) -> Tensor:
         middle = norm(joined(seen) + before)

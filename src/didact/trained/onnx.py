@@ -342,6 +342,7 @@ def _quantise(source: Path, file: Path, *, embeddings: bool) -> None:
             op_types_to_quantize=["MatMul", "Gemm", "Gather"] if embeddings else ["MatMul", "Gemm"],
             per_channel=True,
             weight_type=QuantType.QInt8,
+            reduce_range=True,  # seven bits: eight overflow on processors without products of bytes (VNNI)
             extra_options={"MatMulConstBOnly": True},
         )
 

@@ -210,7 +210,10 @@ def test_the_paper_tables_show_what_was_measured_beside_the_printed_numbers(
     assert "Nothing was measured" in smat.table(3, measured)
 
 
-def test_every_table_and_figure_can_be_shown_without_a_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_table_and_figure_can_be_shown_without_a_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DIDACT_SHARED", raising=False)
     assert main(["reproduce", "smat"]) == 0
     shown = capsys.readouterr().out
     assert all(f"## Table {number}:" in shown for number in (*SIMULABILITY, *PLAUSIBILITY))

@@ -73,9 +73,18 @@ class TomlRecipe:
     model: Options
 
     @classmethod
+    def of_run(cls, folder: Path) -> Self:
+        """The recipe of a finished run; sources are not needed again, so their variables may be unknown here."""
+        path = folder / "recipe.toml"
+        return cls._of_data(_with_bare_names(read_toml(path)), path)
+
+    @classmethod
     def from_toml(cls, path: Path) -> Self:
         """Read a recipe file; what is wrong in it is named. ``$NAME`` in a source is an environment variable."""
-        data = read_toml(path)
+        return cls._of_data(read_toml(path), path)
+
+    @classmethod
+    def _of_data(cls, data: Plain, path: Path) -> Self:
         if data.pop("kind", GRADING) != cls.kind:
             raise FormatError(f"{path} is no recipe of {cls.kind}: it does not say kind = {cls.kind!r}")
         return cls.from_dict(named(data, path), str(path))
@@ -270,6 +279,17 @@ def source_of(given: object, where: str) -> Plain:
             name = filled["source"].split("/")[0]
             raise InputError(f"{where}: source is {filled['source']!r}, but the environment variable {name} is not set")
     return filled
+
+
+def _with_bare_names(value: Any) -> Any:
+    """Plain values in which ``$NAME`` of an unknown variable is ``NAME``."""
+    if isinstance(value, dict):
+        return {name: _with_bare_names(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_with_bare_names(inner) for inner in value]
+    if isinstance(value, str) and value.startswith("$") and os.path.expandvars(value) == value:
+        return value[1:]
+    return value
 
 
 def toml_value(value: object) -> str:

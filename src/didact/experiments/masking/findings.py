@@ -49,7 +49,7 @@ class MaskingFindings:
         """Of a run that has graded something, on all test texts but some, which are given by their names in records."""
         missing = f"{folder} is not finished: summary.json is missing; give the same command again"
         summary = read_object(folder / "summary.json", missing)
-        recipe = MaskingRecipe.from_toml(folder / "recipe.toml")
+        recipe = MaskingRecipe.of_run(folder)
         records = record_store.read(folder / "records.parquet")
         if without:
             records = records.filter(pc.invert(pc.is_in(records["example"], pa.array(sorted(without)))))

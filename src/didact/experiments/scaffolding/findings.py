@@ -150,7 +150,7 @@ class ScaffoldingFindings:
         missing = f"{folder} is not finished: explainers.json is missing; give the same command again"
         return cls(
             find(folder, ScaffoldingRecipe.kind),
-            ScaffoldingRecipe.from_toml(folder / "recipe.toml"),
+            ScaffoldingRecipe.of_run(folder),
             read_object(folder / "explainers.json", missing),
             read_object(folder / "plausibility.json", missing),
         )
