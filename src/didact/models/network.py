@@ -283,7 +283,9 @@ class NetworkModel:
         chosen = layer_of(self.network, layer)
         self._encode(units, single_pass=True)
         rows, value = self._points(units, points, self._explained(targets))
-        with evaluating(self.network), frozen(self.network), torch.enable_grad():
+        whole = chosen is layer_of(self.network, -1)
+        passes = nullcontext() if whole else self._short_passes()
+        with evaluating(self.network), frozen(self.network), passes, torch.enable_grad():
             budget = graph_budget(self.budget, self.reader.device)
             return hidden_gradients(rows, chosen, value, visit, budget, self.traits.pads_embeddings)
 

@@ -95,8 +95,14 @@ class Noisy:
         noise = np.empty((len(seeds), *shape), dtype=np.float32)
         for own, seed in zip(noise, seeds, strict=True):
             np.random.default_rng(seed).standard_normal(dtype=np.float32, out=own)
-        points[:, self.positions] += torch.from_numpy(noise).to(points) * self.deviation
+        points[:, _as_slice(self.positions)] += torch.from_numpy(noise).to(points) * self.deviation
         return points
+
+
+def _as_slice(positions: Ints) -> slice | Ints:
+    """A run of positions as a slice, which is read and written without copies."""
+    first, count = int(positions[0]), len(positions)
+    return slice(first, first + count) if (np.diff(positions) == 1).all() else positions
 
 
 @dataclass(frozen=True, eq=False)
