@@ -2,24 +2,24 @@
 
 A classifier that reads the first position needs from the last layer the keys and values of all positions, and nothing
 else but of that one: ten of the layer's twelve products per token are saved, a seventh of a pass through six layers.
-Layers built like BERT's (RoBERTa's, XLM-R's, ELECTRA's, CamemBERT's and others) and like DistilBERT's are known. That
-the outputs stay the same is tried on each network (``Traits.reads_first_alone``). A layer of another kind may offer the
-same by a method ``first_position`` that takes what its ``forward`` takes.
+Layers that ``LayerModules`` knows can do so. That the outputs stay the same is tried on each network
+(``Traits.reads_first_alone``).
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 from torch import Tensor, nn
+from torch.nn import functional
 
+from didact.models.attention import function_in_force
 from didact.models.eval_mode import modules
 from didact.models.exclusive import exclusive
 from didact.models.hidden import hidden_layers
+from didact.models.layers import LayerModules
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
@@ -34,102 +34,44 @@ def shortened(network: nn.Module) -> Iterator[bool]:
     with exclusive(network):
         layers = hidden_layers(network)
         layer = layers[-1] if layers else None
-        short = None if layer is None or _is_touched(layer) else _short_forward(layer)
-        if layer is None or short is None:
+        known = None if layer is None or _is_touched(layer) else _known(layer)
+        if layer is None or known is None:
             yield False
             return
-        vars(layer)["forward"] = short
+        vars(layer)["forward"] = partial(_first_position, known)
         try:
             yield True
         finally:
             del vars(layer)["forward"]
 
 
-def _short_forward(layer: nn.Module) -> Callable[..., Tensor] | None:
-    own: Callable[..., Tensor] | None = getattr(layer, "first_position", None)
-    if own is not None:
-        return own
-    block = _block(layer)
-    return None if block is None else partial(_first_position, block)
-
-
-@dataclass(frozen=True, eq=False)
-class _Block:
-    """Parts of a layer.
-
-    Attributes:
-        attention: the module with the attention's settings.
-        query: map of the states to queries.
-        key: to keys.
-        value: to values.
-        finish: from what the heads gathered, and the states before the layer, to the states behind it.
-    """
-
-    attention: Any
-    query: nn.Module
-    key: nn.Module
-    value: nn.Module
-    finish: Callable[[Tensor, Tensor], Tensor]
-
-
-def _block(layer: Any) -> _Block | None:
-    """The parts; None where the layer is built otherwise, or its attention is not torch's over all positions."""
-    for build in (_like_bert, _like_distilbert):
-        try:
-            block = build(layer)
-        except AttributeError:
-            continue
-        config = getattr(block.attention, "config", None)
-        plain = getattr(config, "_attn_implementation", None) == "sdpa"
-        return block if plain and not (block.attention.is_causal or getattr(layer, "is_decoder", False)) else None
-    return None
-
-
-def _like_bert(layer: Any) -> _Block:
-    own, joined, inner, outer = layer.attention.self, layer.attention.output, layer.intermediate, layer.output
-
-    def finish(seen: Tensor, before: Tensor) -> Tensor:
-        middle = joined(seen, before)
-        behind: Tensor = outer(inner(middle), middle)
-        return behind
-
-    return _Block(own, own.query, own.key, own.value, finish)
-
-
-def _like_distilbert(layer: Any) -> _Block:
-    own, joined = layer.attention, layer.attention.out_lin
-    norm, inner, last = layer.sa_layer_norm, layer.ffn, layer.output_layer_norm
-
-    def finish(seen: Tensor, before: Tensor) -> Tensor:
-        middle = norm(joined(seen) + before)
-        behind: Tensor = last(inner(middle) + middle)
-        return behind
-
-    return _Block(own, own.q_lin, own.k_lin, own.v_lin, finish)
-
-
 def _is_touched(layer: nn.Module) -> bool:
     return any("forward" in vars(own) or any(vars(own)[name] for name in _HOOKS) for own in modules(layer))
 
 
+def _known(layer: nn.Module) -> LayerModules | None:
+    """The layer's modules; None where it is built otherwise, or its attention is not torch's over all positions."""
+    try:
+        known = LayerModules.of(layer)
+    except AttributeError:
+        return None
+    config = getattr(known.attention, "config", None)
+    own = getattr(config, "_attn_implementation", "sdpa") == "sdpa" and function_in_force() is None
+    causal = getattr(known.attention, "is_causal", False) or getattr(layer, "is_decoder", False)
+    return known if own and not causal else None
+
+
 def _first_position(
-    block: _Block, hidden_states: Tensor, attention_mask: Tensor | None = None, *unused: object, **others: object
+    own: LayerModules, hidden_states: Tensor, attention_mask: Tensor | None = None, *unused: object, **others: object
 ) -> Tensor:
     """What the layer makes of the first position: (rows, positions, dim) -> (rows, 1, dim)."""
-    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
-
-    attention, first = block.attention, hidden_states[:, :1]
 
     def heads(vectors: Tensor) -> Tensor:
-        return vectors.view(*vectors.shape[:2], -1, attention.attention_head_size).transpose(1, 2)
+        return vectors.view(*vectors.shape[:2], own.heads, -1).transpose(1, 2)
 
-    seen, _ = ALL_ATTENTION_FUNCTIONS["sdpa"](
-        attention,
-        heads(block.query(first)),
-        heads(block.key(hidden_states)),
-        heads(block.value(hidden_states)),
-        None if attention_mask is None else attention_mask[..., :1, :],
-        dropout=0.0,
-        scaling=attention.scaling,
-    )
-    return block.finish(seen.reshape(len(first), 1, -1), first)
+    first, mask = hidden_states[:, :1], None if attention_mask is None else attention_mask[..., :1, :]
+    query, key, value = heads(own.query(first)), heads(own.key(hidden_states)), heads(own.value(hidden_states))
+    seen = functional.scaled_dot_product_attention(query, key, value, mask)
+    block = own.first_norm(own.output(seen.transpose(1, 2).flatten(2)) + first)
+    behind: Tensor = own.second_norm(own.outer(own.activation(own.inner(block))) + block)
+    return behind

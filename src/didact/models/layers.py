@@ -68,6 +68,64 @@ class Norm:
 
 
 @dataclass(frozen=True, eq=False)
+class LayerModules:
+    """The modules of one encoder layer by what they do, whatever its architecture calls them.
+
+    Attributes:
+        attention: the module that holds the attention's settings.
+        heads: how many.
+    """
+
+    attention: Parts
+    heads: int
+    query: Parts
+    key: Parts
+    value: Parts
+    output: Parts
+    first_norm: Parts
+    inner: Parts
+    activation: Activation
+    outer: Parts
+    second_norm: Parts
+
+    @classmethod
+    def of(cls, layer: Parts) -> LayerModules:
+        """Those of a layer built like BERT's or DistilBERT's.
+
+        Raises:
+            AttributeError: it is built otherwise.
+        """
+        attention = layer.attention
+        if not hasattr(attention, "self"):
+            return cls(
+                attention=attention,
+                heads=attention.n_heads,
+                query=attention.q_lin,
+                key=attention.k_lin,
+                value=attention.v_lin,
+                output=attention.out_lin,
+                first_norm=layer.sa_layer_norm,
+                inner=layer.ffn.lin1,
+                activation=layer.ffn.activation,
+                outer=layer.ffn.lin2,
+                second_norm=layer.output_layer_norm,
+            )
+        return cls(
+            attention=attention.self,
+            heads=attention.self.num_attention_heads,
+            query=attention.self.query,
+            key=attention.self.key,
+            value=attention.self.value,
+            output=attention.output.dense,
+            first_norm=attention.output.LayerNorm,
+            inner=layer.intermediate.dense,
+            activation=layer.intermediate.intermediate_act_fn,
+            outer=layer.output.dense,
+            second_norm=layer.output.LayerNorm,
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class Layer:
     """Weights of one encoder layer: attention, norm, feed-forward block, norm."""
 
@@ -222,40 +280,28 @@ def _electra(model: Parts) -> tuple[list[Layer], ClassifierHead]:
 
 
 def _distilbert(model: Parts) -> tuple[list[Layer], ClassifierHead]:
-    layers = [
-        Layer(
-            heads=layer.attention.n_heads,
-            query=_affine(layer.attention.q_lin),
-            key=_affine(layer.attention.k_lin),
-            value=_affine(layer.attention.v_lin),
-            output=_affine(layer.attention.out_lin),
-            first_norm=_norm(layer.sa_layer_norm),
-            inner=_affine(layer.ffn.lin1),
-            activation=layer.ffn.activation,
-            outer=_affine(layer.ffn.lin2),
-            second_norm=_norm(layer.output_layer_norm),
-        )
-        for layer in model.base_model.transformer.layer
-    ]
+    layers = [_weights(layer) for layer in model.base_model.transformer.layer]
     return layers, ClassifierHead(_affine(model.pre_classifier), torch.relu, _affine(model.classifier))
 
 
 def _bert_layers(base: Parts) -> list[Layer]:
-    return [
-        Layer(
-            heads=layer.attention.self.num_attention_heads,
-            query=_affine(layer.attention.self.query),
-            key=_affine(layer.attention.self.key),
-            value=_affine(layer.attention.self.value),
-            output=_affine(layer.attention.output.dense),
-            first_norm=_norm(layer.attention.output.LayerNorm),
-            inner=_affine(layer.intermediate.dense),
-            activation=layer.intermediate.intermediate_act_fn,
-            outer=_affine(layer.output.dense),
-            second_norm=_norm(layer.output.LayerNorm),
-        )
-        for layer in base.encoder.layer
-    ]
+    return [_weights(layer) for layer in base.encoder.layer]
+
+
+def _weights(layer: Parts) -> Layer:
+    own = LayerModules.of(layer)
+    return Layer(
+        heads=own.heads,
+        query=_affine(own.query),
+        key=_affine(own.key),
+        value=_affine(own.value),
+        output=_affine(own.output),
+        first_norm=_norm(own.first_norm),
+        inner=_affine(own.inner),
+        activation=own.activation,
+        outer=_affine(own.outer),
+        second_norm=_norm(own.second_norm),
+    )
 
 
 def _affine(module: Parts) -> Affine:

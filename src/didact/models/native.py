@@ -170,25 +170,16 @@ class _Layer(nn.Module):
         self.output = _SumAndNorm(config.intermediate_size, config)
 
     def forward(self, hidden: Tensor, mask: Tensor | None) -> Tensor:
-        return self._behind(hidden, hidden, mask)
-
-    def first_position(self, hidden: Tensor, mask: Tensor | None) -> Tensor:
-        """The same for the first position alone: (rows, 1, dim)."""
-        return self._behind(hidden[:, :1], hidden, mask)
-
-    def _behind(self, before: Tensor, hidden: Tensor, mask: Tensor | None) -> Tensor:
-        """States behind the layer at the positions of ``before``."""
         first, inside, second = self.attention.output, self.intermediate, self.output
-        block = first.LayerNorm(first.dense(self._attend(before, hidden, mask)) + before)
+        block = first.LayerNorm(first.dense(self._attend(hidden, mask)) + hidden)
         inner = inside.intermediate_act_fn(inside.dense(block))
         summed: Tensor = second.LayerNorm(second.dense(inner) + block)
         return summed
 
-    def _attend(self, before: Tensor, hidden: Tensor, mask: Tensor | None) -> Tensor:
+    def _attend(self, hidden: Tensor, mask: Tensor | None) -> Tensor:
         own = self.attention.self
-        heads = (own.num_attention_heads, -1)
-        given = ((own.query, before), (own.key, hidden), (own.value, hidden))
-        q, k, v = (linear(states).view(*states.shape[:2], *heads).transpose(1, 2) for linear, states in given)
+        split = (*hidden.shape[:2], own.num_attention_heads, -1)
+        q, k, v = (linear(hidden).view(split).transpose(1, 2) for linear in (own.query, own.key, own.value))
         function = function_in_force()
         if function is not None:
             return function(self, q, k, v, mask)[0].flatten(2)
