@@ -546,10 +546,12 @@ def scaffolding(name: str) -> ScaffoldingFindings:
 
 
 def _smat(what: str) -> str:
-    """RUN/verdicts, its sentences; RUN/students, a table per size; RUN/claims, agreement or heads; or cost."""
+    """RUN/verdicts, its sentences; RUN/students, a table per size; RUN/claims, agreement, heads or time; or cost."""
     name, _, part = what.partition("/")
     if what == "cost":
         return _step_costs(json.loads((RESULTS / "smat" / "scaffold.json").read_text(encoding="utf-8"))["rows"])
+    if part == "time":
+        return _stage_seconds(RESULTS / "smat" / name / "steps.jsonl")
     findings = scaffolding(name)
     if part == "verdicts":
         return bullets(markdown_text(sentence) for sentence in findings.sentences)
@@ -560,6 +562,20 @@ def _smat(what: str) -> str:
     if part == "claims":
         return as_markdown(scaffolding_report.claim_table(findings, findings.measures))
     return as_markdown(getattr(scaffolding_report, f"{part}_table")(findings))
+
+
+STAGES = {"train": "training the explainer", "explain": "explaining", "teach": "training and testing students"}
+
+
+def _stage_seconds(log: Path) -> str:
+    """Seconds of every stage of a study, from the log of its steps."""
+    steps = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    seconds = {
+        title: sum(step["seconds"] for step in steps if step["step"].startswith(stage + "/"))
+        for stage, title in STAGES.items()
+    }
+    rows = [*seconds.items(), ("all steps", sum(step["seconds"] for step in steps))]
+    return markdown_table(("stage", "seconds"), [[title, f"{value:,.0f}"] for title, value in rows], "lr")
 
 
 def _step_costs(rows: Sequence[Mapping[str, Any]]) -> str:

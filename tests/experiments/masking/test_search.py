@@ -1,5 +1,6 @@
 """The search for settings: better than chance, the same after a kill, and not stopped by a metric without a value."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -45,6 +46,17 @@ def test_the_seed_decides_the_settings(tmp_path: Path) -> None:
     first, second = (tried(search(bowl, few, tmp_path / name)) for name in "ab")
     assert first == second
     assert tried(search(bowl, replace(few, seed=1), tmp_path / "c")) != first
+
+
+def test_a_worker_of_a_study_evaluates_itself_what_processes_would(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers are daemons, which may start no process; the objective here could not be sent to one."""
+    few = replace(CONFIG, trials=6, together=3)
+    with monkeypatch.context() as patched:
+        patched.setattr(multiprocessing.current_process(), "_config", {"daemon": True})
+        alone = search(lambda settings: bowl(settings), few, tmp_path / "worker")
+    assert tried(alone) == tried(search(bowl, few, tmp_path / "processes"))
 
 
 @pytest.mark.parametrize("together", [1, 2])

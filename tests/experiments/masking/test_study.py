@@ -1,5 +1,6 @@
 """A study of explainers trained for metrics, from the recipe to the report and the paper's tables."""
 
+import pickle
 import re
 import tomllib
 from dataclasses import replace
@@ -14,6 +15,7 @@ from didact.experiments.engine.run import run_recipe
 from didact.experiments.engine.steps import RunOptions
 from didact.experiments.kinds.masking import MaskingKind
 from didact.experiments.masking.findings import MaskingFindings
+from didact.experiments.masking.job import MaskingJob
 from didact.experiments.masking.recipe import MaskingRecipe
 from didact.experiments.masking.report import markdown, tables
 from didact.experiments.papers import aml
@@ -68,6 +70,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def findings(run: Path) -> MaskingFindings:
     return MaskingFindings.read(run)
+
+
+def test_processes_of_a_search_load_the_explained_model_themselves(tmp_path: Path) -> None:
+    job = MaskingJob(recipe().on_device("cpu"), RunOptions(tmp_path, device="cpu"))
+    load = pickle.loads(pickle.dumps(job.load))
+    assert load().fingerprint() == job.model.fingerprint()
 
 
 def test_every_explainer_is_graded_by_every_metric(findings: MaskingFindings) -> None:

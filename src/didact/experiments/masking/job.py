@@ -12,8 +12,8 @@ OUT/parts/             explanations, grades, journals of searches and trained ex
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-from functools import cache, cached_property, lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
 from typing import ClassVar, cast
 
@@ -122,9 +122,8 @@ class MaskingJob(RecipeJob):
         """The weights of the loss that are best for a metric."""
         config = TuningConfig(**self._search)
         given = {name: value for name, value in self._settings.items() if name not in tunable(PRESET)}
-        task = TuningTask(
-            PRESET, given, lambda: self.model, self.recipe.judge(metric), self.texts["train"], self.validation
-        )
+        load = self.load if config.workers > 1 else lambda: self.model  # other processes load it themselves
+        task = TuningTask(PRESET, given, load, self.recipe.judge(metric), self.texts["train"], self.validation)
         result = tune(task, config, self.parts.root / "searches" / self._searching(metric).key)
         facts = {
             "best": dict(result.best.settings),
@@ -197,10 +196,12 @@ class MaskingJob(RecipeJob):
     @cached_property
     def model(self) -> NetworkModel:
         """The explained model."""
-        if self.recipe.tf32:
-            torch.set_float32_matmul_precision("high")
-        trust = self.options.trust_remote_code
-        return cast("NetworkModel", load_model(**expanded(self.recipe.model), trust_remote_code=trust))
+        return self.load()
+
+    @property
+    def load(self) -> Callable[[], NetworkModel]:
+        """Loads the explained model, in other processes too."""
+        return partial(_loaded, self.recipe.model, tf32=self.recipe.tf32, trust=self.options.trust_remote_code)
 
     @cached_property
     def explainers(self) -> list[StudyExplainer]:
@@ -385,6 +386,12 @@ class MaskingJob(RecipeJob):
             "simulability": known(self._teaching).get("teach", {}),
             "speed": known(self.closing()).get("speed", {}),
         }
+
+
+def _loaded(settings: Plain, *, tf32: bool, trust: bool) -> NetworkModel:
+    if tf32:
+        torch.set_float32_matmul_precision("high")
+    return cast("NetworkModel", load_model(**expanded(settings), trust_remote_code=trust))
 
 
 def _hash(texts: Sequence[Example]) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -132,7 +132,7 @@ def search(objective: Objective, config: SearchConfig, folder: Path, key: str = 
     """
     with locked(folder, "choose another folder"):
         study = _study(config, folder / JOURNAL, key)
-        with _evaluator(objective, config.together) as evaluate:
+        with evaluator(objective, config.together) as evaluate:
             _complete(study, config, evaluate)
     result = SearchResult(tuple(map(_outcome, study.trials)), config.lower_is_better)
     if len(result.failed) == len(result.trials):
@@ -141,8 +141,8 @@ def search(objective: Objective, config: SearchConfig, folder: Path, key: str = 
     return result
 
 
-Evaluate = Callable[[Sequence["optuna.trial.FrozenTrial"]], Iterator[tuple[int, float | None, str]]]
-"""From trials to the number, value and failure of each, in the order in which they end."""
+Evaluate = Callable[[Mapping[int, Settings]], Iterator[tuple[int, float | None, str]]]
+"""From settings by number to the number, value and failure of each, in the order in which they end."""
 
 
 def _complete(study: optuna.Study, config: SearchConfig, evaluate: Evaluate) -> None:
@@ -156,7 +156,7 @@ def _complete(study: optuna.Study, config: SearchConfig, evaluate: Evaluate) -> 
             running = study.get_trials(states=(TrialState.RUNNING,))
             if not running:
                 return
-            for number, value, failure in evaluate(running):
+            for number, value, failure in evaluate({trial.number: trial.params for trial in running}):
                 _tell(study, number, value, failure)
                 advance(1)
 
@@ -186,16 +186,16 @@ def _tell(study: optuna.Study, number: int, value: float | None, failure: str) -
 
 
 @contextmanager
-def _evaluator(objective: Objective, together: int) -> Iterator[Evaluate]:
-    """Evaluates in this process, or in several that are started once."""
-    if together == 1:
-        yield lambda trials: ((trial.number, *evaluated(objective, trial.params)) for trial in trials)
+def evaluator(objective: Objective, together: int) -> Iterator[Evaluate]:
+    """Evaluates in this process, or in several that are started once; a worker of a study may start none."""
+    if together == 1 or multiprocessing.current_process().daemon:
+        yield lambda trials: ((number, *evaluated(objective, settings)) for number, settings in trials.items())
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(together, context, initializer=_use_one_thread) as pool:
 
-        def evaluate(trials: Sequence[optuna.trial.FrozenTrial]) -> Iterator[tuple[int, float | None, str]]:
-            waiting = {pool.submit(evaluated, objective, trial.params): trial.number for trial in trials}
+        def evaluate(trials: Mapping[int, Settings]) -> Iterator[tuple[int, float | None, str]]:
+            waiting = {pool.submit(evaluated, objective, settings): number for number, settings in trials.items()}
             try:
                 for done in as_completed(waiting):
                     yield (waiting[done], *done.result())

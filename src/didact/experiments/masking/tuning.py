@@ -11,7 +11,7 @@ from pathlib import Path
 from didact.data.sampling import sample
 from didact.errors import ParameterError
 from didact.experiments.engine.objects import read_object, write_object
-from didact.experiments.masking.search import SearchConfig, SearchResult, SearchTrial, evaluated, search
+from didact.experiments.masking.search import SearchConfig, SearchResult, SearchTrial, evaluator, search
 from didact.progress import advance, working
 from didact.protocols import Model
 from didact.provenance import content_hash
@@ -159,25 +159,29 @@ def tune(task: TuningTask, config: TuningConfig, folder: Path) -> Tuned:
     finalists = result.ranked[: config.finalists]
     if len(finalists) == 1:
         return Tuned(result, {}, finalists[0])
-    finals = _finals(TrainingTrial(task), finalists, folder / FINALS)
+    finals = _finals(TrainingTrial(task), finalists, folder / FINALS, config.workers)
     again = [dataclasses.replace(trial, value=finals[trial.number]) for trial in finalists]
     ranked = SearchResult(tuple(again), result.lower_is_better).ranked or finalists
     return Tuned(result, finals, ranked[0])
 
 
-def _finals(trained: TrainingTrial, finalists: Sequence[SearchTrial], path: Path) -> dict[int, float | None]:
+def _finals(
+    trained: TrainingTrial, finalists: Sequence[SearchTrial], path: Path, workers: int
+) -> dict[int, float | None]:
     """Values of trials that are trained in full; those that an earlier call computed are read."""
     known = read_object(path, "") if path.is_file() else {}
-    values: dict[int, float | None] = {}
-    with working("training the best trials in full", len(finalists)):
-        for trial in finalists:
-            key = content_hash([trained.key, dict(trial.settings)])
-            if key not in known:
-                known[key] = evaluated(trained, trial.settings)[0]
-                write_object(path, known)
-            values[trial.number] = known[key]
+    keys = {trial.number: content_hash([trained.key, dict(trial.settings)]) for trial in finalists}
+    left = {trial.number: trial.settings for trial in finalists if keys[trial.number] not in known}
+    with (
+        working("training the best trials in full", len(finalists)),
+        evaluator(trained, min(workers, max(1, len(left)))) as evaluate,
+    ):
+        advance(len(finalists) - len(left))
+        for number, value, _ in evaluate(left):
+            known[keys[number]] = value
+            write_object(path, known)
             advance(1)
-    return values
+    return {number: known[key] for number, key in keys.items()}
 
 
 def _smaller(task: TuningTask, config: TuningConfig) -> TuningTask:
