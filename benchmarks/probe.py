@@ -27,6 +27,7 @@ from didact.attribution.kernel_shap import KernelShap
 from didact.data.load import load_data
 from didact.disk import write_text
 from didact.experiments.masking.judges import panel
+from didact.models.eval_mode import evaluating
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
 from didact.protocols import Explainer, Model
@@ -34,9 +35,11 @@ from didact.scale.collect import collect
 from didact.stats.bootstrap import interval
 from didact.stats.correlation import spearman
 from didact.store.parts import Parts
+from didact.trained.attached import AttachedModel, attach
 from didact.trained.budgeted import BudgetedExplainer
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.fallback import FallbackExplainer
+from didact.trained.one_graph import OWNER
 from didact.trained.train import train
 from didact.types import Example, Explanation, Floats
 
@@ -55,6 +58,14 @@ BUDGETS = (16, 32, 64, 128, 256)
 CURVE = ((250, 4, 1), (500, 4, 2), (1000, 4, 2), (2000, 4, 3), (4000, 4, 3), (8000, 4, 4), (16000, 4, 4))
 """Training texts, pairs and rounds of the points of a curve."""
 BATCHES = (32, 1)
+COSTS = {
+    "network": "network",
+    "attached": "network",
+    "prediction": "prediction",
+    "with numbers of all classes": "prediction",
+    "explain": "prediction",
+}
+"""What is timed, and the prediction alone that each is held against: of tensors, or of texts."""
 Row = dict[str, Any]
 
 
@@ -172,27 +183,42 @@ def cost(run: Run) -> None:
     if not isinstance(model, NetworkModel):
         raise TypeError("a probe reads a network")
     explainer.reads_all = False
+    served = attach(model, explainer)
     texts = run.texts("test", 32 * run.args.turns)
     for size in BATCHES:
         if run.done(f"batch {size}"):
             continue
         parts = [texts[start : start + size] for start in range(0, min(len(texts), size * run.args.turns), size)]
-        times: dict[str, list[float]] = {"prediction": [], "with numbers of all classes": [], "explain": []}
+        times: dict[str, list[float]] = {}
         for number, part in enumerate([parts[0], *parts]):  # the first one warms up
-            units = model.units(part)
-            known = model.predict(part)
-            calls: dict[str, Callable[[], object]] = {
-                "prediction": lambda part=part: model.predict(part),  # type: ignore[misc]
-                "with numbers of all classes": lambda units=units: explainer.shape.with_prediction(model, units),  # type: ignore[misc]
-                "explain": lambda part=part, known=known: explainer.explain(model, part, predictions=known),  # type: ignore[misc]
-            }
+            calls = _calls(model, explainer, served, part)
             for name in list(calls)[:: 1 if number % 2 else -1]:
                 taken = _seconds(calls[name], run.args.device)
                 if number:
-                    times[name].append(taken)
-        medians = {name: float(np.median(own)) for name, own in times.items()}
-        ratios = {name: float(np.median(np.array(own) / times["prediction"])) for name, own in times.items()}
+                    times.setdefault(name, []).append(taken)
+        medians = {name: float(np.median(times[name])) for name in COSTS}
+        ratios = {name: float(np.median(np.array(times[name]) / times[alone])) for name, alone in COSTS.items()}
         run.add({"name": f"batch {size}", "seconds": medians, "times the prediction": ratios, "turns": len(parts)})
+
+
+def _calls(
+    model: NetworkModel, explainer: LearnedExplainer, served: AttachedModel, part: Sequence[Example]
+) -> dict[str, Callable[[], object]]:
+    """What is timed on a batch; the network is called with the same tensors alone and attached."""
+    units, known, fed = model.units(part), model.predict(part), served.encode(part)
+    alone = {name: value for name, value in fed.items() if name != OWNER}
+
+    def network() -> object:
+        with evaluating(model.network), torch.inference_mode():
+            return model.network(**alone)
+
+    return {
+        "network": network,
+        "attached": lambda: served(**fed),  # type: ignore[arg-type]
+        "prediction": lambda: model.predict(part),
+        "with numbers of all classes": lambda: explainer.shape.with_prediction(model, units),
+        "explain": lambda: explainer.explain(model, part, predictions=known),
+    }
 
 
 def budget(run: Run) -> None:

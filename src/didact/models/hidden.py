@@ -34,12 +34,15 @@ def hidden_layers(network: nn.Module) -> nn.ModuleList | None:
 
 def layer_of(network: nn.Module, number: int) -> nn.Module:
     """The layer of this number; negative ones count from the last."""
-    layers = hidden_layers(network)
-    if layers is None:
+    return _layer_in(hidden_layers(network), number, network)
+
+
+def _layer_in(stack: nn.ModuleList | None, number: int, network: nn.Module) -> nn.Module:
+    if stack is None:
         raise CapabilityError(f"{type(network).__name__} does not keep its layers in one list")
-    if not -len(layers) <= number < len(layers):
-        raise ParameterError(f"layer {number} does not exist; the model has {len(layers)} layers")
-    return layers[number]
+    if not -len(stack) <= number < len(stack):
+        raise ParameterError(f"layer {number} does not exist; the model has {len(stack)} layers")
+    return stack[number]
 
 
 def hidden_states(
@@ -141,7 +144,7 @@ def watched(network: nn.Module, layers: Sequence[int]) -> Iterator[Callable[[], 
 
     with exclusive(network), contextlib.ExitStack() as hooks:
         for number in layers:
-            module = base if number in (-1, last) else layer_of(network, number)
+            module = base if number in (-1, last) else _layer_in(stack, number, network)
             hooks.callback(module.register_forward_hook(_keeping(seen, number)).remove)
         yield states
 

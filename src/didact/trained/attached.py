@@ -10,16 +10,18 @@ from typing import cast
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from didact.attribution.base import checked
 from didact.errors import CapabilityError, InputError, ParameterError
 from didact.meter import count
-from didact.models.batch import EncodedBatch, Inputs
+from didact.models.batch import Encoded, EncodedBatch, Inputs, Ints
 from didact.models.eval_mode import evaluating
 from didact.models.heads.base import Head
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
 from didact.models.outputs import check_defined
+from didact.models.planner import run
 from didact.ops.masking import unit_of_position
 from didact.protocols import ExampleLike
 from didact.settings import shown
@@ -63,8 +65,9 @@ class AttachedOutput:
 class AttachedModel:
     """A network and the explainer that reads its pass; called like the network, or with texts.
 
-    The network is borrowed: it is in evaluation mode during a call and as it was afterwards. A call is one pass of the
-    whole batch that it is given; the fingerprint of the model is checked once, here, and not at every call.
+    The network is borrowed: it is in evaluation mode during a call and as it was afterwards. Tensors are one pass of
+    the whole batch; texts are computed in batches of similar lengths, each text in one pass. The fingerprint of the
+    model is checked once, here, and not at every call.
 
     Args:
         model: the explained model.
@@ -85,7 +88,7 @@ class AttachedModel:
         attention_mask: Tensor | None = None,
         **inputs: Tensor,
     ) -> AttachedOutput:
-        """Predictions and scores of a batch in one pass.
+        """Predictions and scores of a batch, each from one pass.
 
         Args:
             texts: texts, pairs or images; or, instead of them, what the network takes:
@@ -101,12 +104,12 @@ class AttachedModel:
                 f"got {'both' if fed else 'neither'}"
             )
         if texts is not None:
-            units, fed = self._read(texts)
-        elif OWNER in fed:
-            units = []
-        else:
+            return self._of_texts(texts)
+        units: list[Units] = []
+        if OWNER not in fed:
             units, fed[OWNER] = self._recovered(fed)
-        return self._passed(fed, units)
+        logits, scores = self._computed(fed)
+        return self._output(logits, scores, fed, units)
 
     def encode(self, texts: Sequence[ExampleLike]) -> Inputs:
         """What the network and an exported graph take for texts: its inputs, and ``owner``.
@@ -127,21 +130,41 @@ class AttachedModel:
         """
         return written(self.graph, self.encode(self._sample()), Path(file))
 
-    def _passed(self, fed: Inputs, units: list[Units]) -> AttachedOutput:
+    def _of_texts(self, texts: Sequence[ExampleLike]) -> AttachedOutput:
+        """Batches of similar lengths, so that little is padded."""
+        units, codes = self._encoded(texts)
+        made: dict[int, tuple[Tensor, Tensor]] = {}
+
+        def evaluate(rows: Ints) -> None:
+            logits, scores = self._computed(self._fed([units[row] for row in rows], [codes[row] for row in rows]))
+            made.update(zip(rows.tolist(), zip(logits, scores, strict=True), strict=True))
+
+        run("predicting", np.array([len(code) for code in codes], dtype=np.int64), self.model.budget, True, evaluate)
+        rows = [made[number] for number in range(len(codes))]
+        most = max(scores.shape[1] for _, scores in rows)
+        padded = [functional.pad(scores, (0, most - scores.shape[1])) for _, scores in rows]
+        return self._output(torch.stack([logits for logits, _ in rows]), torch.stack(padded), {}, units)
+
+    def _computed(self, fed: Inputs) -> tuple[Tensor, Tensor]:
+        """One pass: logits (rows, labels) and scores (rows, labels, units), 0 where a row has fewer units."""
         model = self.model
         most = max(1, int(fed[OWNER].max()) + 1)
         with evaluating(model.network), torch.inference_mode():
-            logits, scores = self.graph.computed({name: own.to(model.reader.device) for name, own in fed.items()}, most)
+            placed = {name: own.to(model.reader.device) for name, own in fed.items()}
+            logits, scores = self.graph.computed(placed, most)
+            known = torch.arange(most, device=scores.device) <= placed[OWNER].amax(1, keepdim=True)
+            by_label = torch.where(known[:, None], scores.transpose(1, 2), 0.0)
         count(forwards=len(logits), evaluated=len(logits))
+        return logits, by_label
+
+    def _output(self, logits: Tensor, by_label: Tensor, fed: Inputs, units: list[Units]) -> AttachedOutput:
         outputs = logits.float().cpu()
-        check_defined(outputs, [own.example for own in units] or [Example("")] * len(outputs), model.name)
-        predictions = model.head.predictions(outputs, EncodedBatch(fed, ()))
-        index = torch.tensor([own.index for own in predictions], device=scores.device)
-        known = torch.arange(most, device=scores.device) <= fed[OWNER].to(scores.device).amax(1, keepdim=True)
-        by_label = torch.where(known[:, None], scores.transpose(1, 2), 0.0)  # (rows, labels, units)
+        check_defined(outputs, [own.example for own in units] or [Example("")] * len(outputs), self.model.name)
+        predictions = self.model.head.predictions(outputs, EncodedBatch(fed, ()))
+        index = torch.tensor([own.index for own in predictions], device=by_label.device)
         return AttachedOutput(
             logits=logits,
-            scores=by_label[torch.arange(len(index), device=scores.device), index],
+            scores=by_label[torch.arange(len(index), device=by_label.device), index],
             label_scores=by_label,
             labels=[own.label for own in predictions],
             words=[own.texts for own in units],
@@ -150,15 +173,23 @@ class AttachedModel:
         )
 
     def _read(self, texts: Sequence[ExampleLike]) -> tuple[list[Units], Inputs]:
+        units, codes = self._encoded(texts)
+        return units, self._fed(units, codes)
+
+    def _encoded(self, texts: Sequence[ExampleLike]) -> tuple[list[Units], list[Encoded]]:
         examples, _ = checked(texts)
         if not examples:
             raise InputError("a batch needs at least one text")
         units = self.model.units(examples, self.explainer.about.level)
-        codes = self.model.reader.encode(examples)
+        codes = list(self.model.reader.encode(examples))
         self.model.reader.check_single_pass(codes)
+        return units, codes
+
+    def _fed(self, units: Sequence[Units], codes: Sequence[Encoded]) -> Inputs:
+        """What the graph takes for some texts as one batch."""
         width = max(map(len, codes))
         owner = torch.from_numpy(np.stack([unit_of_position(own, width) for own in units]))
-        return units, {**self.model.reader.whole(codes), OWNER: owner.to(self.model.reader.device)}
+        return {**self.model.reader.whole(codes), OWNER: owner.to(self.model.reader.device)}
 
     def _recovered(self, fed: Mapping[str, Tensor]) -> tuple[list[Units], Tensor]:
         """Words of token ids, where decoding them gives a text that is encoded as the same ids."""

@@ -45,7 +45,8 @@ def normalised_positions(states: Sequence[Tensor]) -> Tensor:
 
     What follows is linear up to the mean over a unit's positions, so that the two may change places.
     """
-    return torch.cat([functional.layer_norm(own.float(), (own.shape[-1],)) for own in states], -1)
+    stacked = torch.stack(list(states), -2).float()
+    return functional.layer_norm(stacked, stacked.shape[-1:]).flatten(-2)
 
 
 def unit_weights(units: Sequence[Units], width: int) -> Tensor:
