@@ -106,7 +106,8 @@ def crossed_interval(matrix: ArrayLike, *, level: float = 0.95, resamples: int =
     mean = float(values.mean()) if values.size else nan
     if subsets < FEWEST_SUBSETS or items < 2:
         return Crossed(mean, nan, nan, nan, subsets, items, dropped)
-    drawn = mean + _deviations(values, _counts(subsets, resamples, seed, 0), _counts(items, resamples, seed, 1))
+    counts = _counts(subsets, resamples, seed, 0), _counts(items, resamples, seed, 1)
+    drawn = mean + _deviations(values[None], *counts)[0]
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2]).tolist()
     return Crossed(mean, low, high, _two_sided(values), subsets, items, dropped)
 
@@ -300,17 +301,26 @@ def _precision(values: Floats) -> tuple[float, float]:
     return math.sqrt(total / values.size), max(1.0, total**2 / uncertain)
 
 
-def _deviations(values: Floats, rows: NDArray[np.float32], columns: NDArray[np.float32]) -> Floats:
-    """Resampled means less the mean: formed by the bootstrap, scaled to the width of the analysis of variance."""
-    error, freedom = _precision(values)
-    if not error:
-        return np.zeros(len(rows))
-    spread = values - values.mean()
-    drawn = np.empty(len(rows))
-    step = max(1, BLOCK // values.shape[1])
+def _deviations(stack: Floats, rows: NDArray[np.float32], columns: NDArray[np.float32]) -> Floats:
+    """Resampled means less the mean of each matrix (matrices, subsets, items): (matrices, resamples).
+
+    They are formed by the bootstrap, and scaled to the width of the analysis of variance.
+    """
+    many, subsets, items = stack.shape
+    spread = (stack - stack.mean(axis=(1, 2), keepdims=True)).reshape(many * subsets, items).T
+    drawn = np.empty((many, len(rows)))
+    step = max(1, BLOCK // items)
     for start in range(0, len(rows), step):
         part = slice(start, start + step)
-        drawn[part] = np.einsum("bc,bc->b", rows[part] @ spread, columns[part]) / values.size
+        sums = (columns[part] @ spread).reshape(-1, many, subsets)
+        drawn[:, part] = (sums * rows[part, None]).sum(axis=2).T / (subsets * items)
+    return np.stack([_scaled(own, *_precision(matrix)) for own, matrix in zip(drawn, stack, strict=True)])
+
+
+def _scaled(drawn: Floats, error: float, freedom: float) -> Floats:
+    """Resampled deviations with the distribution of a mean with this standard error."""
+    if not error:
+        return np.zeros(len(drawn))
     deviation = drawn.std()
     z = drawn / (deviation if deviation > 0 else 1.0)
     return np.asarray(error * stdtrit(freedom, ndtr(z)))
@@ -328,7 +338,7 @@ def _two_sided(values: Floats) -> float:
 def _drawn_means(values: Floats, rows: NDArray[np.float32], columns: NDArray[np.float32]) -> Floats:
     """Resampled means of each method (methods, resamples), up to what all methods share, which no ranking sees."""
     own = values - values.mean(axis=0)
-    return np.stack([matrix.mean() + _deviations(matrix, rows, columns) for matrix in own])
+    return np.asarray(own.mean(axis=(1, 2))[:, None] + _deviations(own, rows, columns))
 
 
 def _taus(a: Floats, b: Floats) -> Floats:

@@ -48,15 +48,11 @@ def test_the_seed_decides_the_settings(tmp_path: Path) -> None:
     assert tried(search(bowl, replace(few, seed=1), tmp_path / "c")) != first
 
 
-def test_a_worker_of_a_study_evaluates_itself_what_processes_would(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Workers are daemons, which may start no process; the objective here could not be sent to one."""
-    few = replace(CONFIG, trials=6, together=3)
-    with monkeypatch.context() as patched:
-        patched.setattr(multiprocessing.current_process(), "_config", {"daemon": True})
-        alone = search(lambda settings: bowl(settings), few, tmp_path / "worker")
-    assert tried(alone) == tried(search(bowl, few, tmp_path / "processes"))
+def test_a_worker_of_a_study_starts_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers are daemons, which may start none; this objective could not even be sent to one."""
+    monkeypatch.setattr(multiprocessing.current_process(), "_config", {"daemon": True})
+    result = search(lambda settings: bowl(settings), replace(CONFIG, trials=6, together=3), tmp_path)
+    assert [trial.value for trial in result.trials] == [bowl(settings) for settings in tried(result)]
 
 
 @pytest.mark.parametrize("together", [1, 2])

@@ -30,7 +30,7 @@ from didact.experiments.engine.steps import KeyedStep, RecipeJob, Round, RunOpti
 from didact.experiments.engine.study import SPLITS
 from didact.experiments.engine.study_texts import StudyTexts, expanded, filled
 from didact.experiments.engine.timing import device_name
-from didact.experiments.engine.toml import Plain
+from didact.experiments.engine.toml import Options, Plain
 from didact.experiments.masking import teaching
 from didact.experiments.masking.explainers import StudyExplainer, study_explainers
 from didact.experiments.masking.grading import StudyMetrics
@@ -388,7 +388,7 @@ class MaskingJob(RecipeJob):
         }
 
 
-def _loaded(settings: Plain, *, tf32: bool, trust: bool) -> NetworkModel:
+def _loaded(settings: Options, *, tf32: bool, trust: bool) -> NetworkModel:
     if tf32:
         torch.set_float32_matmul_precision("high")
     return cast("NetworkModel", load_model(**expanded(settings), trust_remote_code=trust))

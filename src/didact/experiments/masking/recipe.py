@@ -32,6 +32,7 @@ class TuningTable:
     """``[search]``: settings of ``TuningConfig``; without trials the weights are those of ``[explainer]``."""
 
     trials: int = 30
+    workers: Count = 1
     epochs: Count = 2
     train: Count = 450
     validation: Count = 200
