@@ -31,6 +31,7 @@ from didact.models.eval_mode import evaluating
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
 from didact.protocols import Explainer, Model
+from didact.provenance import content_hash
 from didact.scale.collect import collect
 from didact.stats.bootstrap import interval
 from didact.stats.correlation import spearman
@@ -90,10 +91,9 @@ class Run:
         self.args = args
         self.model = model
         self.place = args.out / f"{args.part}-{args.name or args.data}.json"
-        given = " ".join(
-            f"--{name} {getattr(args, name)}" for name in ("data", "train", "test", "pairs", "rounds", "seed")
+        command = (
+            f"python -m benchmarks.probe {args.part} {_given(args)} --model {args.model.name} --device {args.device}"
         )
-        command = f"python -m benchmarks.probe {args.part} {given} --model {args.model.name} --device {args.device}"
         known = json.loads(self.place.read_text(encoding="utf-8")) if self.place.is_file() else {}
         rows = known["rows"] if known.get("command") == command else []
         lower = [judge.name for judge in panel() if judge.lower_is_better]
@@ -112,8 +112,8 @@ class Run:
 
     def texts(self, split: str, count: int, data: str | None = None) -> list[Example]:
         """So many texts of a split, all of them where there are fewer."""
-        found = load_data(data or self.args.data, split=split, limit=count or None, seed=self.args.seed)
-        return [example for example in found.examples if len(self.model.units([example])[0]) > 1]
+        found = load_data(data or self.args.data, split=split, limit=count or None, seed=self.args.seed).examples
+        return [example for example, units in zip(found, self.model.units(found), strict=True) if len(units) > 1]
 
     def training_texts(self, count: int) -> list[Example]:
         """Texts to learn from, those that are kept apart first; none of them is a test text."""
@@ -128,13 +128,17 @@ class Run:
 
     def probe(self, texts: int, pairs: int, rounds: int) -> LearnedExplainer:
         """The probe trained on so many texts; read from the folder of work where it was trained before."""
-        folder = self.args.work / f"{self.args.name or self.args.data}-{texts}-{pairs}-{rounds}-{self.args.seed}"
+        further = dict(self.args.set or ())
+        drawn = content_hash(
+            [self.model.fingerprint(), texts, pairs, rounds, self.args.epochs, self.args.seed, further]
+        )
+        folder = self.args.work / f"{self.args.name or self.args.data}-{drawn}"
         if (folder / "done" / "config.json").is_file():
             return LearnedExplainer.from_pretrained(folder / "done", model=self.model, device=self.args.device)
         found = self.training_texts(texts)
         apart, rest = found[: 2 * self.args.apart], found[2 * self.args.apart :]
-        settings: dict[str, object] = {"pairs": pairs, "rounds": rounds, "seed": self.args.seed}
-        fit = {"batch_rows": 64, "batch_tokens": 16384}
+        settings: dict[str, object] = {"pairs": pairs, "rounds": rounds, "seed": self.args.seed, **further}
+        fit = {"batch_rows": 128, "batch_tokens": 16384}
         splits = {"validation": apart[: self.args.apart], "held_out": apart[self.args.apart :]}
         explainer = train("probe", self.model, rest, epochs=self.args.epochs, fit=fit, **splits, **settings)  # type: ignore[arg-type]
         explainer.save_pretrained(folder / "done")
@@ -325,6 +329,22 @@ PARTS: dict[str, Callable[[Run], None]] = {
 }
 
 
+def _given(args: argparse.Namespace) -> str:
+    """What decides the numbers of a record, as options."""
+    sizes = ("train", "test", "apart", "truth", "pairs", "rounds", "epochs", "seed")
+    names = ("data", "learn", "max_length", *sizes, "device")
+    known = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    listed = {name: " ".join(value) if isinstance(value, list) else value for name, value in known.items()}
+    shown = [f"--{name.replace('_', '-')} {value}" for name, value in listed.items()]
+    settings = [f"{name}={json.dumps(value)}" for name, value in args.set or ()]
+    return " ".join([*shown, *(["--set", *settings] if settings else [])])
+
+
+def _setting(given: str) -> tuple[str, object]:
+    name, _, value = given.partition("=")
+    return name, json.loads(value)
+
+
 def _options() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("part", choices=PARTS)
@@ -341,6 +361,9 @@ def _options() -> argparse.ArgumentParser:
     options.add_argument("--pairs", type=int, default=8)
     options.add_argument("--rounds", type=int, default=4)
     options.add_argument("--epochs", type=int, default=20)
+    options.add_argument(
+        "--set", type=_setting, nargs="+", default=[], metavar="NAME=JSON", help="of the probe: blocks=1"
+    )
     options.add_argument("--turns", type=int, default=20, help="batches that are timed")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--device", default="cpu")

@@ -76,6 +76,8 @@ class AttachedModel:
 
     def __init__(self, model: NetworkModel, explainer: LearnedExplainer) -> None:
         _check(model, explainer)
+        with evaluating(model.network):
+            _ = model.traits  # sets how many rows a batch may have
         self.model = model
         self.explainer = explainer
         self.graph = OneGraph(model.network, model.head, explainer.shape, explainer.signal)
