@@ -4,6 +4,7 @@ import dataclasses
 import json
 import tomllib
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -189,7 +190,9 @@ def test_the_report_says_what_was_measured(run: Path, findings: ScaffoldingFindi
     assert "best head (chosen with the labels)" in text
     assert "Learning curves" in page(findings)
     assert all(path.is_file() for path in report(run, None, Console(quiet=True)))
-    assert (run / "curves.svg").read_text(encoding="utf-8").count("<polyline") >= 4
+    drawn = (run / "curves.svg").read_text(encoding="utf-8")
+    assert ElementTree.fromstring(drawn).tag == "{http://www.w3.org/2000/svg}svg"
+    assert drawn.count("<polyline") >= 4
 
 
 def test_the_paper_tables_show_what_was_measured_beside_the_printed_numbers(

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 TOPIC = "explainers trained for teaching"
 APART = "°"
 MARKS = {APART: "quartiles above those of none, without overlap"}
+CURVES = "Mean over students of the metric on the test texts; bands from the 25th to the 75th percentile."
 NOTES = (
     "Students are fresh: none took part in training an explainer. Each subset has the same training texts, seed and "
     "test texts for every explainer, so differences are paired; 95 % intervals resample students and test texts.",
@@ -176,14 +177,15 @@ def as_json(findings: ScaffoldingFindings) -> str:
 
 
 def picture(findings: ScaffoldingFindings) -> str:
-    """The learning curves of the first group as an SVG file."""
-    return charts.standalone(_curve_chart(findings, findings.groups[0]), stylesheet())
+    """The learning curves of the first group that has any, as an SVG file."""
+    drawn = (_curve_chart(findings, group) for group in findings.groups)
+    return charts.standalone(next(filter(None, drawn)), stylesheet())
 
 
 def page(findings: ScaffoldingFindings) -> str:
     """The whole page."""
     named = tables(findings)
-    drawn = "".join(heading(str(group)) + _curve_chart(findings, group) for group in findings.groups)
+    drawn = "".join(heading(str(group)) + _captioned_curves(findings, group) for group in findings.groups)
     maps = "".join(heads_svg(weights, layers, title=label) for label, layers, weights in heads_maps(findings))
     sections = [
         Section("claims", "Differences", _claim_chart(findings)),
@@ -263,9 +265,13 @@ def _curve_chart(findings: ScaffoldingFindings, group: TaughtGroup) -> str:
         if row is not None
     ]
     distinct = list({one.name: one for one in series}.values())
-    words = "Mean over students of the metric on the test texts; bands from the 25th to the 75th percentile."
-    caption = Caption(f"curves-{findings.groups.index(group)}", f"{group}", words, "epochs", findings.metric)
-    return paragraph(words) + charts.curves(distinct, caption, percent=False, linear=True) if distinct else ""
+    caption = Caption(f"curves-{findings.groups.index(group)}", f"{group}", CURVES, "epochs", findings.metric)
+    return charts.curves(distinct, caption, percent=False, linear=True) if distinct else ""
+
+
+def _captioned_curves(findings: ScaffoldingFindings, group: TaughtGroup) -> str:
+    chart = _curve_chart(findings, group)
+    return paragraph(CURVES) + chart if chart else ""
 
 
 def _students(findings: ScaffoldingFindings) -> list[str]:
