@@ -153,8 +153,9 @@ def standalone(chart: str, style_sheet: str) -> str:
     """A chart as a file of its own; ``style_sheet`` defines the page's colours."""
     head, _, rest = chart.removeprefix('<div class="chart">').removesuffix("</div>").partition(">")
     inner = rest.removesuffix("</svg>")
-    name = head.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg" class="didact" font-size="12"', 1)
-    return f'{name}><style>{style_sheet}\n{style()}</style><g class="chart">{inner}</g></svg>\n'
+    name = head.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg" class="didact"', 1)
+    # The page's own size of letters would make names longer than their room.
+    return f'{name}><style>{style_sheet}\n{style()}</style><g class="chart" style="font-size:12px">{inner}</g></svg>\n'
 
 
 def heat(labels: Sequence[str], values: Floats, caption: Caption, *, digits: int = 2) -> str:
