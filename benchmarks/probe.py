@@ -7,6 +7,9 @@ Parts, each a record of its own; a run that is stopped resumes with the same com
     python -m benchmarks.probe cost --model weights/minilm-sst2        # prediction alone, and with the explanation
     python -m benchmarks.probe budget --model weights/minilm-sst2      # evaluations that correct learned scores
     python -m benchmarks.probe elsewhere --model weights/minilm-sst2   # texts of another kind
+    python -m benchmarks.probe static --model weights/minilm-sst2      # what quality needs of the other explainers
+
+Heads and training texts are chosen with ``--split validation --only probe``, before any test text is read.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +78,8 @@ def main() -> None:
     """Run one part and write its record."""
     args = _options().parse_args()
     prepare(args.threads)
+    if args.tf32:
+        torch.backends.cuda.matmul.fp32_precision = "tf32"
     model = load_model(str(args.model), device=args.device, max_length=args.max_length)
     run = Run(args, model)
     PARTS[args.part](run)
@@ -91,9 +97,7 @@ class Run:
         self.args = args
         self.model = model
         self.place = args.out / f"{args.part}-{args.name or args.data}.json"
-        command = (
-            f"python -m benchmarks.probe {args.part} {_given(args)} --model {args.model.name} --device {args.device}"
-        )
+        command = f"python -m benchmarks.probe {args.part} {_given(args)} --model {args.model.name}"
         known = json.loads(self.place.read_text(encoding="utf-8")) if self.place.is_file() else {}
         rows = known["rows"] if known.get("command") == command else []
         lower = [judge.name for judge in panel() if judge.lower_is_better]
@@ -110,6 +114,10 @@ class Run:
         """Whether a row of this name was written before."""
         return any(row["name"] == name for row in self.record["rows"])
 
+    def tested(self, data: str | None = None, count: int | None = None) -> list[Example]:
+        """The texts that explainers are compared on."""
+        return self.texts(self.args.split, self.args.test if count is None else count, data)
+
     def texts(self, split: str, count: int, data: str | None = None) -> list[Example]:
         """So many texts of a split, all of them where there are fewer."""
         found = load_data(data or self.args.data, split=split, limit=count or None, seed=self.args.seed).examples
@@ -119,7 +127,7 @@ class Run:
         """Texts to learn from, those that are kept apart first; none of them is a test text."""
         kinds = self.args.learn or [self.args.data]
         found = [text for data in kinds for text in self.texts("train", count + 2 * self.args.apart, data)]
-        tested = {text.fingerprint for text in self.texts("test", self.args.test)}
+        tested = {text.fingerprint for split in {"test", self.args.split} for text in self.texts(split, 0)}
         return [text for text in found if text.fingerprint not in tested][: count + 2 * self.args.apart]
 
     def explained(self, explainer: Explainer, texts: Sequence[Example]) -> list[Explanation]:
@@ -128,17 +136,16 @@ class Run:
 
     def probe(self, texts: int, pairs: int, rounds: int) -> LearnedExplainer:
         """The probe trained on so many texts; read from the folder of work where it was trained before."""
-        further = dict(self.args.set or ())
-        drawn = content_hash(
-            [self.model.fingerprint(), texts, pairs, rounds, self.args.epochs, self.args.seed, further]
-        )
-        folder = self.args.work / f"{self.args.name or self.args.data}-{drawn}"
+        args, further = self.args, dict(self.args.set or ())
+        source = [args.data, args.learn, args.apart, args.seed]
+        drawn = content_hash([self.model.fingerprint(), source, texts, pairs, rounds, args.epochs, further])
+        folder = args.work / f"{args.data}-{drawn}"
         if (folder / "done" / "config.json").is_file():
             return LearnedExplainer.from_pretrained(folder / "done", model=self.model, device=self.args.device)
         found = self.training_texts(texts)
         apart, rest = found[: 2 * self.args.apart], found[2 * self.args.apart :]
-        settings: dict[str, object] = {"pairs": pairs, "rounds": rounds, "seed": self.args.seed, **further}
-        fit = {"batch_rows": 128, "batch_tokens": 16384}
+        fit = {"batch_rows": 128, "batch_tokens": 16384, **further.pop("fit", {})}
+        settings: dict[str, object] = {"pairs": pairs, "rounds": rounds, "seed": args.seed, **further}
         splits = {"validation": apart[: self.args.apart], "held_out": apart[self.args.apart :]}
         explainer = train("probe", self.model, rest, epochs=self.args.epochs, fit=fit, **splits, **settings)  # type: ignore[arg-type]
         explainer.save_pretrained(folder / "done")
@@ -147,16 +154,13 @@ class Run:
 
 def quality(run: Run) -> None:
     """Five metrics of every explainer on the same test texts, and the rank correlation with KernelSHAP-2000."""
-    args, texts = run.args, run.texts("test", run.args.test)
+    args, texts = run.args, run.tested()
     truth = run.explained(TRUTH, texts[: args.truth])
-    makers: dict[str, Callable[[], Explainer]] = {
-        name: lambda method=method, own=own: ATTRIBUTIONS.get(method).configured(**own)  # type: ignore[misc]
-        for name, (method, own) in SLOW.items()
-    }
+    makers: dict[str, Callable[[], Explainer]] = {name: partial(_static, name) for name in SLOW}
     makers["probe"] = lambda: run.probe(args.train, args.pairs, args.rounds)
     makers["l2e, equal evaluations"] = lambda: _l2e(run)
     for name, make in makers.items():
-        if not run.done(name):
+        if not run.done(name) and (not args.only or name in args.only):
             began = time.perf_counter()
             explainer = make()
             learned = isinstance(explainer, LearnedExplainer)
@@ -164,14 +168,22 @@ def quality(run: Run) -> None:
             run.add(_graded(run, name, explanations, truth) | {"seconds": time.perf_counter() - began})
 
 
+def static(run: Run) -> None:
+    """The static explanations of ``quality``, kept for it; no record."""
+    texts = run.tested()
+    for explainer in (TRUTH, *map(_static, SLOW)):
+        began = time.perf_counter()
+        run.explained(explainer, texts[: run.args.truth] if explainer is TRUTH else texts)
+        print(explainer.card.name, f"{time.perf_counter() - began:.1f} s", flush=True)
+
+
 def curve(run: Run) -> None:
     """Quality of probes by the evaluations of the model that their training took."""
-    texts = run.texts("test", run.args.test)
+    texts = run.tested()
     truth = run.explained(TRUTH, texts[: run.args.truth])
     for name in (REFERENCE, "random"):
-        method, own = SLOW[name]
         if not run.done(name):
-            made = run.explained(ATTRIBUTIONS.get(method).configured(**own), texts)
+            made = run.explained(_static(name), texts)
             run.add(_graded(run, name, made, truth) | {"evaluations": 0})
     for count, pairs, rounds in CURVE:
         name = f"{count} texts, {pairs} pairs, {rounds} rounds"
@@ -188,7 +200,7 @@ def cost(run: Run) -> None:
         raise TypeError("a probe reads a network")
     explainer.reads_all = False
     served = attach(model, explainer)
-    texts = run.texts("test", 32 * run.args.turns)
+    texts = run.tested(count=32 * run.args.turns)
     for size in BATCHES:
         if run.done(f"batch {size}"):
             continue
@@ -228,7 +240,7 @@ def _calls(
 def budget(run: Run) -> None:
     """Error, rank correlation and coverage by evaluations, with the learned scores and without them."""
     explainer = run.probe(run.args.train, run.args.pairs, run.args.rounds)
-    texts = run.texts("test", run.args.truth)
+    texts = run.tested(count=run.args.truth)
     truth = run.explained(TRUTH, texts)
     if not run.done("probe alone"):
         run.add(_compared("probe alone", explainer.explain(run.model, texts), truth))
@@ -247,7 +259,7 @@ def elsewhere(run: Run) -> None:
     explainer = run.probe(run.args.train, run.args.pairs, run.args.rounds)
     slow = KernelShap(evaluations=500)
     for data in (run.args.data, run.args.other):
-        texts = run.texts("test", run.args.truth, data)
+        texts = run.tested(data, run.args.truth)
         wanted = run.explained(slow, texts)
         if not run.done(f"{REFERENCE}, {data}"):
             run.add(_graded(run, f"{REFERENCE}, {data}", wanted, wanted) | {"data": data})
@@ -266,11 +278,16 @@ def elsewhere(run: Run) -> None:
                 run.add(found | {"expected disagreement": _interval(np.array(expected)), "explained again": again})
 
 
+def _static(name: str) -> Explainer:
+    method, settings = SLOW[name]
+    return ATTRIBUTIONS.get(method).configured(**settings)
+
+
 def _l2e(run: Run) -> LearnedExplainer:
-    """L2E that learned KernelSHAP's scores of as many texts with as many evaluations in all as the probe."""
+    """L2E with as many evaluations in all as the probe: a quarter of its texts, each with four times as many."""
     args = run.args
-    texts = run.training_texts(args.train)
-    few = KernelShap(evaluations=2 * args.pairs * args.rounds)
+    texts = run.training_texts(args.train)[: 2 * args.apart + args.train // 4]
+    few = KernelShap(evaluations=8 * args.pairs * args.rounds)
     apart, rest = texts[: 2 * args.apart], texts[2 * args.apart :]
     return train("l2e", run.model, rest, few, validation=apart[: args.apart], held_out=apart[args.apart :], epochs=5)
 
@@ -326,18 +343,20 @@ PARTS: dict[str, Callable[[Run], None]] = {
     "cost": cost,
     "budget": budget,
     "elsewhere": elsewhere,
+    "static": static,
 }
 
 
 def _given(args: argparse.Namespace) -> str:
     """What decides the numbers of a record, as options."""
     sizes = ("train", "test", "apart", "truth", "pairs", "rounds", "epochs", "seed")
-    names = ("data", "learn", "max_length", *sizes, "device")
+    names = ("data", "learn", "max_length", "split", "only", *sizes, "device")
     known = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     listed = {name: " ".join(value) if isinstance(value, list) else value for name, value in known.items()}
     shown = [f"--{name.replace('_', '-')} {value}" for name, value in listed.items()]
+    rounded = ["--tf32"] if args.tf32 else []
     settings = [f"{name}={json.dumps(value)}" for name, value in args.set or ()]
-    return " ".join([*shown, *(["--set", *settings] if settings else [])])
+    return " ".join([*shown, *rounded, *(["--set", *settings] if settings else [])])
 
 
 def _setting(given: str) -> tuple[str, object]:
@@ -355,6 +374,8 @@ def _options() -> argparse.ArgumentParser:
     options.add_argument("--max-length", type=int, help="tokens that the model reads at most")
     options.add_argument("--name", help="of the record (default: the data)")
     options.add_argument("--train", type=int, default=8000, help="training texts (default 8000)")
+    options.add_argument("--split", default="test", help="whose texts explainers are compared on (default test)")
+    options.add_argument("--only", nargs="+", metavar="NAME", help="explainers of quality (default: all)")
     options.add_argument("--test", type=int, default=0, help="test texts (default: all)")
     options.add_argument("--apart", type=int, default=150, help="validation and held-out texts each (default 150)")
     options.add_argument("--truth", type=int, default=150, help="texts that KernelSHAP-2000 explains (default 150)")
@@ -367,6 +388,7 @@ def _options() -> argparse.ArgumentParser:
     options.add_argument("--turns", type=int, default=20, help="batches that are timed")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--device", default="cpu")
+    options.add_argument("--tf32", action="store_true", help="a GPU may round the factors of products to ten bits")
     options.add_argument("--threads", type=int, default=1)
     options.add_argument("--work", type=Path, default=Path("runs/probe"), help="where trained probes are kept")
     options.add_argument("--out", type=Path, default=Path("docs/results/probe"))
