@@ -80,7 +80,7 @@ def main() -> None:
     prepare(args.threads)
     if args.tf32:
         torch.backends.cuda.matmul.fp32_precision = "tf32"
-    model = load_model(str(args.model), device=args.device, max_length=args.max_length)
+    model = load_model(str(args.model), device=args.device, max_length=args.max_length, max_truncated=1.0)
     run = Run(args, model)
     PARTS[args.part](run)
 

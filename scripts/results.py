@@ -393,23 +393,33 @@ def _probe(what: str) -> str:
     return f"{about}\n\n{markdown_table(heads, lines, 'lr')}"
 
 
+NEAR_NOTHING = 0.05
+FURTHER = {"evaluations": ",.0f", "explained again": ".0%"}
+"""Numbers beside the metrics, and how they are written."""
+
+
 def _probe_grades(record: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Explainers by metrics: means with intervals, and the ratio to KernelSHAP's, inverted where less is better."""
+    """Explainers by metrics: means with intervals, and the ratio to KernelSHAP's, inverted where less is better.
+
+    Where KernelSHAP's mean is close to 0, a ratio to it says nothing and is left out.
+    """
     rows, lower = record["rows"], record["lower"]
     metrics = list(rows[0]["metrics"])
     base = {row.get("data"): row["metrics"] for row in rows if row["name"].startswith("kernel_shap 500")}
-    further = [name for name in ("evaluations", "explained again") if any(name in row for row in rows)]
+    further = {name: how for name, how in FURTHER.items() if any(name in row for row in rows)}
     lines = []
     for row in rows:
         cells = [_with_interval({key: row[f"rank correlation {key}"] for key in ("mean", "low", "high")})]
         for metric in metrics:
             own, theirs = row["metrics"][metric], base[row.get("data")][metric]["mean"]
             ratio = theirs / own["mean"] if metric in lower else own["mean"] / theirs
-            cells += [_with_interval(own), f"{ratio:.3f}"]
+            cells += [_with_interval(own), f"{ratio:.3f}" if theirs > NEAR_NOTHING else "–"]
         if "explained again" in further:
             known = row.get("expected disagreement")
             cells.append("–" if known is None else _with_interval(known))
-        lines.append([row["name"], *cells, *(f"{row[name]:,.3g}" if name in row else "–" for name in further)])
+        lines.append(
+            [row["name"], *cells, *(f"{row[name]:{further[name]}}" if name in row else "–" for name in further)]
+        )
     heads = [head for metric in metrics for head in (f"{metric} {'↓' if metric in lower else '↑'}", "ratio")]
     expected = ["expected disagreement"] if "explained again" in further else []
     return ["explainer", "rank correlation", *heads, *expected, *further], lines
