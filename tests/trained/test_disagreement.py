@@ -12,56 +12,64 @@ from didact.errors import FormatError, InputError, ParameterError
 from didact.models.load import load_model
 from didact.protocols import Explainer, Model
 from didact.testing.tiny import keyword_predict
-from didact.trained.disagreement import FEATURES, DisagreementEstimate, _ridge, features, fit_disagreement
+from didact.trained.disagreement import (
+    FEATURES,
+    DisagreementEstimate,
+    Observed,
+    _ridge,
+    features,
+    fit_disagreement,
+)
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.fallback import FallbackExplainer
 from didact.trained.metadata import ExplainerMetadata
 from didact.trained.shapes.scorer import Scorer, ScorerConfig
 from didact.trained.signals.ranking import Ranking
-from didact.types import Example, Floats, Prediction
+from didact.types import Example, Prediction
 
 MANY = len(FEATURES)
 TEXTS = ["a warm and wonderful film", "a dull plot", "good food", "the acting was worse than the plot"]
 
 
-def drawn(seed: int, count: int, noise: float = 0.1) -> tuple[Floats, Floats]:
-    """Texts whose disagreement grows with the first feature and falls with the second."""
+def drawn(seed: int, count: int, noise: float = 0.1, shift: float = 0.0) -> Observed:
+    """Texts whose disagreement grows with the first feature, which is higher by a shift, and falls with the second."""
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(count, MANY))
-    return rows, 0.8 + 0.3 * rows[:, 0] - 0.2 * rows[:, 1] + noise * rng.normal(size=count)
+    rows[:, 0] += shift
+    return Observed(rows, 0.8 + 0.3 * rows[:, 0] - 0.2 * rows[:, 1] + noise * rng.normal(size=count))
 
 
 def test_the_estimate_is_the_disagreement_to_be_expected() -> None:
-    estimate = fit_disagreement(*drawn(0, 100), *drawn(1, 100))
+    estimate = fit_disagreement(drawn(0, 100), drawn(1, 100))
     report = estimate.report
     assert report["texts"] == 100
     assert report["rank correlation"] > 0.9
     for number in range(1, 5):
         assert abs(report[f"bin {number} predicted"] - report[f"bin {number} observed"]) < 0.1
     assert report["bin 4 observed"] > report["bin 1 observed"] + 0.5
-    rows, errors = drawn(2, 200)
-    above = estimate(rows) > estimate.threshold
+    others = drawn(2, 200)
+    above = estimate(others.rows) > estimate.threshold
     assert 0.04 < above.mean() < 0.2  # of other texts nearly a tenth as well
-    assert errors[above].mean() > errors[~above].mean() + 0.3
+    assert others.errors[above].mean() > others.errors[~above].mean() + 0.3
 
 
 def test_the_threshold_leaves_the_stated_share_above() -> None:
     checked = drawn(1, 100)
     for share in (0.1, 0.25):
-        estimate = fit_disagreement(*drawn(0, 100), *checked, share=share)
-        assert (estimate(checked[0]) > estimate.threshold).mean() == pytest.approx(share)
+        estimate = fit_disagreement(drawn(0, 100), checked, share=share)
+        assert (estimate(checked.rows) > estimate.threshold).mean() == pytest.approx(share)
 
 
 def test_noise_gives_estimates_near_the_mean() -> None:
     rng = np.random.default_rng(0)
     rows, errors = rng.normal(size=(60, MANY)), 0.5 + 0.2 * rng.normal(size=60)
-    expected = fit_disagreement(rows, errors, *drawn(1, 20))(rows)
+    expected = fit_disagreement(Observed(rows, errors), drawn(1, 20))(rows)
     assert abs(expected - errors.mean()).max() < 0.15
     assert expected.std() < 0.25 * errors.std()
 
 
 def test_predictions_for_left_out_texts_are_those_of_a_fit_without_them() -> None:
-    rows, errors = drawn(0, 12)
+    rows, errors = vars(drawn(0, 12)).values()
     standard = (rows - rows.mean(0)) / rows.std(0)
     _, found = _ridge(standard, errors - errors.mean(), 3.0)
     for out in range(12):
@@ -72,21 +80,33 @@ def test_predictions_for_left_out_texts_are_those_of_a_fit_without_them() -> Non
 
 
 def test_texts_without_a_measurable_disagreement_are_left_out() -> None:
-    rows, errors = drawn(0, 40)
-    holed = np.concatenate([errors, [np.nan]])
-    more = np.concatenate([rows, np.full((1, MANY), 9.0)])
-    assert fit_disagreement(more, holed, *drawn(1, 20)) == fit_disagreement(rows, errors, *drawn(1, 20))
+    all_known = drawn(0, 40)
+    holed = np.concatenate([all_known.errors, [np.nan]])
+    more = np.concatenate([all_known.rows, np.full((1, MANY), 9.0)])
+    assert fit_disagreement(Observed.known(more, holed), drawn(1, 20)) == fit_disagreement(all_known, drawn(1, 20))
+
+
+def test_altered_texts_tell_what_a_feature_means_elsewhere() -> None:
+    flat = Observed(drawn(0, 60).rows, np.full(60, 0.5))  # texts of one kind, all explained alike
+    flat.rows[:, 0] *= 0.05
+    alone = fit_disagreement(flat, drawn(1, 40))
+    both = fit_disagreement(flat.joined(drawn(2, 60, shift=3.0)), drawn(1, 40), drawn(3, 50, shift=3.0))
+    assert both(drawn(4, 50, shift=3.0).rows).mean() > alone(drawn(4, 50, shift=3.0).rows).mean() + 0.3
+    assert both.report["altered texts"] == 50
+    assert both.report["altered predicted"] == pytest.approx(both.report["altered observed"], abs=0.2)
+    assert both.report["altered above threshold"] > 0.5
+    assert "altered texts" not in alone.report
 
 
 def test_too_little_to_go_by_is_told() -> None:
     with pytest.raises(InputError, match="at least 8 texts to learn from and 8 to check it on, got 40 and 5"):
-        fit_disagreement(*drawn(0, 40), *drawn(1, 5))
+        fit_disagreement(drawn(0, 40), drawn(1, 5))
     with pytest.raises(ParameterError, match="share of texts above the threshold"):
-        fit_disagreement(*drawn(0, 40), *drawn(1, 40), share=1.0)
+        fit_disagreement(drawn(0, 40), drawn(1, 40), share=1.0)
 
 
 def test_plain_values_and_back() -> None:
-    estimate = fit_disagreement(*drawn(0, 40), *drawn(1, 40))
+    estimate = fit_disagreement(drawn(0, 40), drawn(1, 40))
     assert DisagreementEstimate.from_dict(estimate.to_dict()) == estimate
     with pytest.raises(FormatError, match="other features"):
         DisagreementEstimate.from_dict({**estimate.to_dict(), "features": ["length"]})

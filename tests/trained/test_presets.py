@@ -162,7 +162,8 @@ def test_the_seed_decides(model: Model, folder: Path) -> None:
     made = [train("l2e", model, texts(60), Occlusion(), parts=parts, seed=seed, **settings) for seed in (0, 0)]
     before = list(parts.keys())
     made.append(train("l2e", model, texts(60), Occlusion(), parts=parts, seed=1, **settings))
-    assert list(parts.keys()) == before  # another split of the same labels
+    added = set(parts.keys()) - set(before)
+    assert len(added) == 2  # another split of the same labels; altered validation and held-out texts alone are new
     assert made[0].parameters == made[1].parameters
     assert made[0].parameters != made[2].parameters
 

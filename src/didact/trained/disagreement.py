@@ -4,9 +4,9 @@ What the explainer sees of a text (length, unknown and rare words, words that tr
 lie, how sure the model is) is turned into the expected disagreement with the reference: 1 - rank correlation. A ridge
 regression learns it on texts that the explainer was not trained on; the line that calibrates it is drawn through
 predictions for texts that were left out one by one; and whether it holds is checked on texts that had no part in
-either. All of these are texts of one kind, and the estimate is calibrated for such texts: see ``SCOPE``. A second
-estimate of the same form also knows how well the scores predict a few evaluations of the model (``checking``), which it
-is told for each text, of whatever kind: see ``CHECKED_SCOPE``.
+either. Texts of one kind say nothing about others, so it also learns from altered ones (``altered``), where the
+reference can be run on them: see ``SCOPE``. A second estimate of the same form also knows how well the scores predict a
+few evaluations of the model on the text (``checking``): see ``CHECKED_SCOPE``.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from didact.types import Floats, Prediction, Units
 
 FEATURES = ("length", "unknown", "rarity", "spread", "separation", "ties", "margin")
 SCOPE = (
-    "The expected disagreement is fitted and checked on texts like those of the training, and holds for such texts "
-    "alone. Do not rely on it for texts of another kind: the network may be much further from its reference while no "
-    "more of them lie above the threshold."
+    "The expected disagreement is fitted on texts like those of the training and, where the reference can be run on "
+    "them, on altered ones (words replaced, two texts joined), so that it rises for texts of another kind. How far the "
+    "network is from its reference there is not known: measure it on some of your texts before you rely on the size."
 )
 """What the estimate cannot do, for all places where it is offered."""
 CHECKED_SCOPE = (
-    f"The checked estimate rests on {CHECKS} evaluations of the model on the text itself, so that it also notices "
-    "texts of another kind; its threshold is still that of texts like those of the training."
+    f"The checked estimate also rests on {CHECKS} evaluations of the model on the text itself, so that it notices "
+    "texts of another kind better; its threshold is still that of texts like those of the training."
 )
 """The same for the estimate with checks."""
 ALL = (*FEATURES, *NOVELTY)
@@ -74,6 +74,39 @@ class FeatureSet:
         if misfit is not None:
             known["misfit"] = misfit
         return np.array([known[name] for name in self.names])
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """Texts on which the disagreement with the reference is known.
+
+    Attributes:
+        rows: their features, in the order of ``CHECKED``: (texts, features).
+        errors: their disagreement: (texts,).
+    """
+
+    rows: Floats
+    errors: Floats
+
+    @classmethod
+    def known(cls, rows: Floats, errors: Floats) -> Observed:
+        """Without the texts that have nothing to measure, whose disagreement is NaN."""
+        errors = np.asarray(errors, dtype=np.float64)
+        rows = np.asarray(rows, dtype=np.float64).reshape(len(errors), -1)
+        finite = np.isfinite(errors)
+        return cls(rows[finite], errors[finite])
+
+    @property
+    def count(self) -> int:
+        """How many texts."""
+        return len(self.errors)
+
+    def joined(self, other: Observed) -> Observed:
+        """Both."""
+        return Observed(np.concatenate([self.rows, other.rows]), np.concatenate([self.errors, other.errors]))
+
+
+NOTHING = Observed(np.empty((0, len(CHECKED))), np.empty(0))
 
 
 @dataclass(frozen=True)
@@ -173,10 +206,9 @@ def features(item: Item, scores: Floats, prediction: Prediction) -> Floats:
 
 
 def fit_disagreement(
-    rows: Floats,
-    errors: Floats,
-    check_rows: Floats,
-    check_errors: Floats,
+    fitted: Observed,
+    checked: Observed,
+    strange: Observed = NOTHING,
     *,
     share: float = SHARE,
     measured: FeatureSet | None = None,
@@ -184,26 +216,24 @@ def fit_disagreement(
     """Learn the estimate on some texts and check it on others.
 
     Args:
-        rows: features of texts that the explainer was not trained on: (texts, features).
-        errors: their disagreement with the reference: (texts,); NaN where there is none to measure.
-        check_rows: features of further texts, on which the threshold is set and the report is made.
-        check_errors: their disagreement.
+        fitted: texts that the explainer was not trained on.
+        checked: further texts like those of the training, on which the threshold is set and the report is made.
+        strange: altered texts for the report.
         share: of the checked texts that are to lie above the threshold.
-        measured: which features these are; ``FEATURES`` when not given.
+        measured: which features to look at; ``FEATURES`` when not given.
     """
     if not 0 < share < 1:
         raise ParameterError(f"share of texts above the threshold must lie between 0 and 1, got {share!r}")
-    rows, errors = _known(rows, errors)
-    check_rows, check_errors = _known(check_rows, check_errors)
-    if min(len(rows), len(check_rows)) < FEWEST:
+    if min(fitted.count, checked.count) < FEWEST:
         raise InputError(
             f"an estimate of disagreement needs at least {FEWEST} texts to learn from and {FEWEST} to check it on, got "
-            f"{len(rows)} and {len(check_rows)}; give more validation and held-out texts"
+            f"{fitted.count} and {checked.count}; give more validation and held-out texts"
         )
+    measured = measured or FeatureSet()
+    rows, errors = fitted.rows[:, : len(measured.names)], fitted.errors
     centre, deviation = rows.mean(axis=0), rows.std(axis=0)
     scale = np.where(deviation > 1e-9, deviation, 1.0)
-    standard = (rows - centre) / scale
-    weights, slope = _calibrated(standard, errors)
+    weights, slope = _calibrated((rows - centre) / scale, errors)
     estimate = DisagreementEstimate(
         tuple(centre.tolist()),
         tuple(scale.tolist()),
@@ -211,18 +241,12 @@ def fit_disagreement(
         float(errors.mean()),
         threshold=0.0,
         share=share,
-        measured=measured or FeatureSet(),
+        measured=measured,
     )
-    predicted = estimate(check_rows)
+    predicted, elsewhere = (estimate(own.rows[:, : len(measured.names)]) for own in (checked, strange))
     threshold = float(np.quantile(predicted, 1 - share))
-    return dataclasses.replace(estimate, threshold=threshold, report=_report(predicted, check_errors))
-
-
-def _known(rows: Floats, errors: Floats) -> tuple[Floats, Floats]:
-    errors = np.asarray(errors, dtype=np.float64)
-    rows = np.asarray(rows, dtype=np.float64).reshape(len(errors), -1)
-    known = np.isfinite(errors)
-    return rows[known], errors[known]
+    report = _report(predicted, checked.errors) | _strange_report(elsewhere, strange.errors, threshold)
+    return dataclasses.replace(estimate, threshold=threshold, report=report)
 
 
 def _calibrated(standard: Floats, errors: Floats) -> tuple[Floats, float]:
@@ -259,3 +283,15 @@ def _report(predicted: Floats, observed: Floats) -> dict[str, float]:
         report[f"bin {number} predicted"] = float(predicted[bin_].mean())
         report[f"bin {number} observed"] = float(observed[bin_].mean())
     return report
+
+
+def _strange_report(predicted: Floats, observed: Floats, threshold: float) -> dict[str, float]:
+    """The same for altered texts, and the share of them above the threshold; nothing where there are none."""
+    if not len(observed):
+        return {}
+    return {
+        "altered texts": float(len(observed)),
+        "altered predicted": float(predicted.mean()),
+        "altered observed": float(observed.mean()),
+        "altered above threshold": float((predicted > threshold).mean()),
+    }

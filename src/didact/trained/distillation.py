@@ -24,6 +24,7 @@ from didact.protocols import Explainer
 from didact.scale.collect import CHUNK
 from didact.store.parts import Parts
 from didact.trained import disagreement
+from didact.trained.altered import altered
 from didact.trained.checking import misfits
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.fidelity import agreement_with_reference, by_metrics, top_weight
@@ -40,13 +41,16 @@ from didact.trained.samples import TrainingSamples
 from didact.trained.shapes.base import SHAPES, Shape
 from didact.trained.signals.base import REFERENCE, SIGNALS, Signal, SignalTask
 from didact.trained.split import TextSplit
-from didact.types import Explanation, Floats, Level, Scale, Units
+from didact.types import Example, Explanation, Level, Scale, Units
 
 Choice = Literal["panel", "loss", "top_weight"]
 
 MEASURED = 128
 """Validation and held-out texts, of each so many at most, on which what did not learn from a reference is compared with
 it."""
+
+ALTERED = 48
+"""Validation and held-out texts, of each so many at most, that are altered for the estimate of disagreement."""
 
 VALIDATED = 48
 """Validation texts that the metrics of a panel are computed on after each epoch."""
@@ -249,35 +253,44 @@ class _Run:
     def _estimates(
         self, explainer: LearnedExplainer, validation: Sequence[Explanation], held_out: Sequence[Explanation]
     ) -> tuple[disagreement.DisagreementEstimate, disagreement.DisagreementEstimate] | None:
-        """Without and with checks, fitted on the validation texts and tried on the held-out ones; None with too few."""
+        """Without and with checks, fitted on validation texts and tried on held-out ones; None with too few.
+
+        They are fitted on altered validation texts too, where a reference can be run on them.
+        """
         seen = SeenWords.of(self.units)
-        known = [self._disagreement(explainer, compared, seen) for compared in (validation, held_out)]
-        if any(np.isfinite(errors).sum() < disagreement.FEWEST for _, errors in known):
+        first, second = (self._disagreement(explainer, compared, seen) for compared in (validation, held_out))
+        if min(first.count, second.count) < disagreement.FEWEST:
             return None
-        (rows, errors), (check_rows, check_errors) = known
+        strange = [
+            self._disagreement(explainer, self._altered([one.example for one in compared[:ALTERED]]), seen)
+            for compared in (validation, held_out)
+        ]
         plain, checked = (
             disagreement.fit_disagreement(
-                rows[:, : len(names)],
-                errors,
-                check_rows[:, : len(names)],
-                check_errors,
-                measured=disagreement.FeatureSet(names, seen),
+                first.joined(strange[0]), second, strange[1], measured=disagreement.FeatureSet(names, seen)
             )
             for names in (disagreement.ALL, disagreement.CHECKED)
         )
         return plain, checked
 
+    def _altered(self, examples: Sequence[Example]) -> list[Explanation]:
+        """Explanations of altered texts by the reference; none where no reference is run."""
+        if self.labels.further is None:
+            return []
+        return self.labels.compared(self.labels.further(altered(self.model, examples, self.recipe.seed)))
+
     def _disagreement(
         self, explainer: LearnedExplainer, compared: Sequence[Explanation], seen: SeenWords
-    ) -> tuple[Floats, Floats]:
+    ) -> disagreement.Observed:
         """Features of the texts, and 1 - rank correlation of the learned scores with the reference's."""
         compared, measured = _scored(compared), disagreement.FeatureSet(disagreement.CHECKED, seen)
         if not compared:
-            return np.empty((0, len(measured.names))), np.empty(0)
+            return disagreement.Observed(np.empty((0, len(measured.names))), np.empty(0))
         learned = self._explained(explainer, compared)
         texts = zip(self.shape.read_explained(self.model, learned), learned, misfits(self.model, learned), strict=True)
         rows = [measured.row(item, one.array, one.prediction, one.units, float(missed)) for item, one, missed in texts]
-        return np.stack(rows), 1 - agreement_with_reference(learned, compared, self.signal)["spearman"]
+        errors = 1 - agreement_with_reference(learned, compared, self.signal)["spearman"]
+        return disagreement.Observed.known(np.stack(rows), errors)
 
 
 def _scored(explanations: Sequence[Explanation] | chain[Explanation]) -> list[Explanation]:

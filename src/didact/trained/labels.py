@@ -33,6 +33,7 @@ class ReferenceLabels:
         count: number of references.
         apart: whether several references are distinguished by the network; otherwise their average is learned.
         fresh: examples -> epoch -> explanations drawn for that epoch; None where every epoch has the same.
+        further: the same as ``of`` for texts that are in no pool; None where no reference is run.
     """
 
     of: Callable[[Sequence[Example]], Labels]
@@ -41,6 +42,7 @@ class ReferenceLabels:
     count: int = 1
     apart: bool = False
     fresh: Callable[[Sequence[Example]], Callable[[int], Labels]] | None = None
+    further: Callable[[Sequence[Example]], Labels] | None = None
 
     def compared(self, labels: Labels) -> list[Explanation]:
         """What the learned scores are compared with: the only reference, the first of several apart, or the average."""
@@ -86,6 +88,9 @@ def from_references(model: Model, references: Sequence[Explainer], config: Label
     def of(examples: Sequence[Example]) -> Labels:
         return [[by_text[example.fingerprint] for example in examples] for by_text in known()]
 
+    def further(examples: Sequence[Example]) -> Labels:
+        return [collect(model, examples, reference, parts, chunk=chunk) for reference in references]
+
     def anew(examples: Sequence[Example]) -> Callable[[int], Labels]:
         drawn = [fresh(model, examples, reference, parts, chunk=chunk) for reference in references]
         return lambda epoch: [draw(epoch) for draw in drawn]
@@ -97,6 +102,7 @@ def from_references(model: Model, references: Sequence[Explainer], config: Label
         len(references),
         config.apart and len(references) > 1,
         anew if config.fresh else None,
+        further,
     )
 
 
