@@ -185,7 +185,7 @@ def curve(run: Run) -> None:
         if not run.done(name):
             made = run.explained(_static(name), texts)
             run.add(_graded(run, name, made, truth) | {"evaluations": 0})
-    for count, pairs, rounds in CURVE:
+    for count, pairs, rounds in run.args.points:
         name = f"{count} texts, {pairs} pairs, {rounds} rounds"
         if not run.done(name) and count <= run.args.train:
             explainer = run.probe(count, pairs, rounds)
@@ -355,8 +355,14 @@ def _given(args: argparse.Namespace) -> str:
     listed = {name: " ".join(value) if isinstance(value, list) else value for name, value in known.items()}
     shown = [f"--{name.replace('_', '-')} {value}" for name, value in listed.items()]
     rounded = ["--tf32"] if args.tf32 else []
+    points = [] if args.points is CURVE else ["--points", *("x".join(map(str, point)) for point in args.points)]
     settings = [f"{name}={json.dumps(value)}" for name, value in args.set or ()]
-    return " ".join([*shown, *rounded, *(["--set", *settings] if settings else [])])
+    return " ".join([*shown, *rounded, *points, *(["--set", *settings] if settings else [])])
+
+
+def _point(given: str) -> tuple[int, ...]:
+    texts, pairs, rounds = map(int, given.split("x"))
+    return texts, pairs, rounds
 
 
 def _setting(given: str) -> tuple[str, object]:
@@ -384,6 +390,9 @@ def _options() -> argparse.ArgumentParser:
     options.add_argument("--epochs", type=int, default=20)
     options.add_argument(
         "--set", type=_setting, nargs="+", default=[], metavar="NAME=JSON", help="of the probe: blocks=1"
+    )
+    options.add_argument(
+        "--points", type=_point, nargs="+", default=CURVE, metavar="TEXTSxPAIRSxROUNDS", help="of curve: 16000x2x1"
     )
     options.add_argument("--turns", type=int, default=20, help="batches that are timed")
     options.add_argument("--seed", type=int, default=0)
