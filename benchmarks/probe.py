@@ -350,7 +350,8 @@ PARTS: dict[str, Callable[[Run], None]] = {
 def _given(args: argparse.Namespace) -> str:
     """What decides the numbers of a record, as options."""
     sizes = ("train", "test", "apart", "truth", "pairs", "rounds", "epochs", "seed")
-    names = ("data", "learn", "max_length", "split", "only", *sizes, "device")
+    further = {"cost": ("turns",), "elsewhere": ("other",)}.get(args.part, ())
+    names = ("data", "name", "learn", "max_length", "split", "only", *sizes, *further, "device")
     known = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     listed = {name: " ".join(value) if isinstance(value, list) else value for name, value in known.items()}
     shown = [f"--{name.replace('_', '-')} {value}" for name, value in listed.items()]

@@ -28,8 +28,13 @@ Reduce = Callable[[Tensor], Tensor]
 def hidden_layers(network: nn.Module) -> nn.ModuleList | None:
     """The stack of layers, known by its length; None where layers share weights or are not kept in one list."""
     wanted = getattr(getattr(network, "config", None), "num_hidden_layers", None)
-    stacks = (module for module in network.modules() if isinstance(module, nn.ModuleList))
-    return next((stack for stack in stacks if len(stack) == wanted), None)
+    waiting: list[nn.Module] = [network]
+    while waiting:  # the order of ``network.modules()``, which takes several times as long
+        module = waiting.pop()
+        if isinstance(module, nn.ModuleList) and len(module) == wanted:
+            return module
+        waiting += [own for own in reversed(module._modules.values()) if own is not None]
+    return None
 
 
 def layer_of(network: nn.Module, number: int) -> nn.Module:
