@@ -13,7 +13,7 @@ FUZZ_MINUTES ?= 60
 FUZZ_SEED  ?= $(shell date +%Y%m%d)
 BIN        := $(VENV)/bin
 PIP        := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
-LOCKED     := $(BIN)/python -m pip install --disable-pip-version-check -q --require-hashes --no-deps --no-compile
+LOCKED     := $(BIN)/python -m pip install --disable-pip-version-check -q --require-hashes --no-deps
 SOURCES    := $(wildcard src tests benchmarks deploy fuzz scripts)
 TYPED      := $(wildcard src benchmarks deploy fuzz scripts)
 WITH_CUDA  := import importlib.metadata as m, sys; sys.exit(not any(r.startswith(("nvidia", "cuda")) for r in m.requires("torch")))
@@ -89,7 +89,6 @@ else
 	$(LOCKED) -r $(LOCK)
 	@if $(BIN)/python -c '$(WITH_CUDA)'; then $(LOCKED) -r $(CUDA_LOCK); fi
 	$(LOCKED:--require-hashes=) --no-build-isolation -e .
-	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib > /dev/null 2>&1 || true  # on all cores, where pip takes one
 endif
 	@touch $@
 

@@ -274,10 +274,13 @@ class _Run:
         return plain, checked
 
     def _altered(self, examples: Sequence[Example]) -> list[Explanation]:
-        """Explanations of altered texts by the reference; none where no reference is run."""
+        """Explanations of altered texts by the reference; none where it is not run, or refuses one of them."""
         if self.labels.further is None:
             return []
-        return self.labels.compared(self.labels.further(altered(self.model, examples, self.recipe.seed)))
+        try:
+            return self.labels.compared(self.labels.further(altered(self.model, examples, self.recipe.seed)))
+        except InputError:  # made up, so that nothing is lost: the training has ended already
+            return []
 
     def _disagreement(
         self, explainer: LearnedExplainer, compared: Sequence[Explanation], seen: SeenWords
