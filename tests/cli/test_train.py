@@ -50,6 +50,16 @@ def out(network: str, texts: str, tmp_path_factory: pytest.TempPathFactory) -> s
     return str(folder)
 
 
+def test_a_probe_learns_from_coalitions_unless_a_reference_is_named(
+    network: str, texts: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ("train", "probe", "--model", network, "--data", texts, "--epochs", "1", "--width", "8", "--rank", "4")
+    assert run(*given, "--pairs", "2", "--rounds", "1", "--out", str(tmp_path / "own")) == 0, capsys.readouterr().err
+    assert LearnedExplainer.from_pretrained(tmp_path / "own").signal.card.name == "ablate"
+    assert run(*given, "--reference", "occlusion", "--out", str(tmp_path / "reference")) == 0
+    assert LearnedExplainer.from_pretrained(tmp_path / "reference").signal.card.name == "regression"
+
+
 def test_it_prints_fidelity_and_the_folder_last(
     network: str, texts: str, out: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

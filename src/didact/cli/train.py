@@ -266,7 +266,7 @@ def _estimated(
 
 
 def _reference(options: argparse.Namespace, card: PresetCard) -> list[Explainer] | None:
-    """The explainers to learn from; None where labels are given."""
+    """The explainers to learn from; None where labels are given, or nothing is, so that the preset chooses."""
     if options.labels is not None:
         if options.data or options.reference or options.set:
             raise ParameterError("--labels holds texts and scores, so --data, --reference and --set do not go with it")
@@ -276,7 +276,7 @@ def _reference(options: argparse.Namespace, card: PresetCard) -> list[Explainer]
 
     settings = {"level": options.level, "scale": options.scale} | shared.parse_settings(options.set)
     if options.reference is None:
-        return [default_reference(card, **settings)]
+        return [default_reference(card, **settings)] if any(value is not None for value in settings.values()) else None
     names = [name.strip() for name in options.reference.split(",") if name.strip()]
     if not names:
         raise ParameterError("--reference names no method")
