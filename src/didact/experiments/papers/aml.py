@@ -121,18 +121,18 @@ def _human(number: int, measured: Measured) -> Iterator[str]:
 
 def _ablation(number: int, measured: Measured) -> Iterator[str]:
     """Suff and Comp of explainers that were trained without a term; the paper's are of DistilBERT on Emotion."""
-    run = next(iter(measured.filling(number).values()), None)
-    rows = []
-    for label, (suff, comp) in ABLATION.items():
-        stage, _, without = label.partition(" without ")
-        cells = [
-            "–" if run is None else _mean(*run.mean(trained_label(stage, m, without), m)) for m in ("suff", "comp")
-        ]
-        rows.append([label, f"{suff:.2f}", cells[0], f"{comp:.2f}", cells[1]])
-    heads = ("explainer", "Suff ↓: paper", "Suff ↓: here", "Comp ↑: paper", "Comp ↑: here")
-    yield markdown_table(heads, rows, "lr")
+    runs, heads = measured.filling(number), ["explainer"]
+    rows = {label: [label] for label in ABLATION}
+    for place, (metric, title) in enumerate((("suff", "Suff ↓"), ("comp", "Comp ↑"))):
+        own = {name: run for name, run in runs.items() if metric in run.recipe.ablated}
+        heads += [f"{title}: paper", *(f"{title}: {name} here" for name in own)]
+        for label, row in rows.items():
+            stage, _, without = label.partition(" without ")
+            found = [run.mean(trained_label(stage, metric, without), metric) for run in own.values()]
+            row += [f"{ABLATION[label][place]:.2f}", *(_mean(*one) for one in found)]
+    yield markdown_table(heads, list(rows.values()), "lr")
     yield ""
-    if run is None:
+    if not runs:
         yield _missing("sst2", number, measured)
         yield ""
 
