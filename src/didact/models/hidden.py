@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from didact.errors import CapabilityError, ParameterError
 from didact.meter import count
 from didact.models.batch import Encoded, Ints
-from didact.models.eval_mode import evaluating
+from didact.models.eval_mode import evaluating, named_modules
 from didact.models.exclusive import exclusive
 from didact.models.gradients import PointRows, Value
 from didact.models.planner import Budget, run
@@ -28,13 +28,8 @@ Reduce = Callable[[Tensor], Tensor]
 def hidden_layers(network: nn.Module) -> nn.ModuleList | None:
     """The stack of layers, known by its length; None where layers share weights or are not kept in one list."""
     wanted = getattr(getattr(network, "config", None), "num_hidden_layers", None)
-    waiting: list[nn.Module] = [network]
-    while waiting:  # the order of ``network.modules()``, which takes several times as long
-        module = waiting.pop()
-        if isinstance(module, nn.ModuleList) and len(module) == wanted:
-            return module
-        waiting += [own for own in reversed(module._modules.values()) if own is not None]
-    return None
+    stacks = (module for _, module in named_modules(network, twice=False) if isinstance(module, nn.ModuleList))
+    return next((stack for stack in stacks if len(stack) == wanted), None)
 
 
 def layer_of(network: nn.Module, number: int) -> nn.Module:

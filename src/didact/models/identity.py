@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from didact.code_identity import STANDS_FOR, digest_of, full_name, is_library
-from didact.models.eval_mode import modules
+from didact.models.eval_mode import modules, named_modules
 from didact.models.exclusive import exclusive
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def tokenizer_identity(tokenizer: PreTrainedTokenizerBase) -> object:
 def _structure(network: nn.Module) -> Iterator[list[object]]:
     """Every module's class and its numbers such as epsilons; of classes that no library defines the code, too."""
     foreign: dict[type, str] = {}
-    for name, module in _named_modules(network, twice=False):
+    for name, module in named_modules(network, twice=False):
         kind = type(module)
         numbers = {label: value for label, value in sorted(vars(module).items()) if isinstance(value, float)}
         replaced = _replaced_forward(module) if "forward" in vars(module) else ""
@@ -145,7 +145,7 @@ def _looking_at() -> list[int]:
 def _tensors(network: nn.Module) -> Iterator[tuple[str, Tensor]]:
     """Parameters, buffers (also those that are not saved), and what else the network would save."""
     named: set[str] = set()
-    every = list(_named_modules(network, twice=True))
+    every = list(named_modules(network, twice=True))
     parameters: Iterable[tuple[str, Mapping[str, Tensor | None]]] = ((name, own._parameters) for name, own in every)
     buffers: Iterable[tuple[str, Mapping[str, Tensor | None]]] = ((name, own._buffers) for name, own in every)
     for place, members in (*parameters, *buffers):
@@ -157,20 +157,6 @@ def _tensors(network: nn.Module) -> Iterator[tuple[str, Tensor]]:
     for name, value in network.state_dict(keep_vars=True).items():
         if name not in named:
             yield from _plain_tensors(name, value)
-
-
-def _named_modules(network: nn.Module, *, twice: bool) -> Iterator[tuple[str, nn.Module]]:
-    """As ``nn.Module.named_modules``, in a fifth of the time; a module in several places once or ``twice``."""
-    known: set[int] = set()
-    waiting: list[tuple[str, nn.Module]] = [("", network)]
-    while waiting:
-        name, module = waiting.pop()
-        if twice or id(module) not in known:
-            known.add(id(module))
-            yield name, module
-            start = f"{name}." if name else ""
-            inner = [(start + last, own) for last, own in module._modules.items() if own is not None]
-            waiting += reversed(inner)
 
 
 def _plain_tensors(name: str, value: object) -> Iterator[tuple[str, Tensor]]:

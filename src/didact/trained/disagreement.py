@@ -208,7 +208,7 @@ def features(item: Item, scores: Floats, prediction: Prediction) -> Floats:
 def fit_disagreement(
     fitted: Observed,
     checked: Observed,
-    strange: Observed = NOTHING,
+    altered: Observed = NOTHING,
     *,
     share: float = SHARE,
     measured: FeatureSet | None = None,
@@ -218,7 +218,7 @@ def fit_disagreement(
     Args:
         fitted: texts that the explainer was not trained on.
         checked: further texts like those of the training, on which the threshold is set and the report is made.
-        strange: altered texts for the report.
+        altered: altered texts, for the report.
         share: of the checked texts that are to lie above the threshold.
         measured: which features to look at; ``FEATURES`` when not given.
     """
@@ -243,9 +243,9 @@ def fit_disagreement(
         share=share,
         measured=measured,
     )
-    predicted, elsewhere = (estimate(own.rows[:, : len(measured.names)]) for own in (checked, strange))
+    predicted, elsewhere = (estimate(own.rows[:, : len(measured.names)]) for own in (checked, altered))
     threshold = float(np.quantile(predicted, 1 - share))
-    report = _report(predicted, checked.errors) | _strange_report(elsewhere, strange.errors, threshold)
+    report = _report(predicted, checked.errors) | _altered_report(elsewhere, altered.errors, threshold)
     return dataclasses.replace(estimate, threshold=threshold, report=report)
 
 
@@ -285,7 +285,7 @@ def _report(predicted: Floats, observed: Floats) -> dict[str, float]:
     return report
 
 
-def _strange_report(predicted: Floats, observed: Floats, threshold: float) -> dict[str, float]:
+def _altered_report(predicted: Floats, observed: Floats, threshold: float) -> dict[str, float]:
     """The same for altered texts, and the share of them above the threshold; nothing where there are none."""
     if not len(observed):
         return {}

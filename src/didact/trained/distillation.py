@@ -261,13 +261,13 @@ class _Run:
         first, second = (self._disagreement(explainer, compared, seen) for compared in (validation, held_out))
         if min(first.count, second.count) < disagreement.FEWEST:
             return None
-        strange = [
+        elsewhere = [
             self._disagreement(explainer, self._altered([one.example for one in compared[:ALTERED]]), seen)
             for compared in (validation, held_out)
         ]
         plain, checked = (
             disagreement.fit_disagreement(
-                first.joined(strange[0]), second, strange[1], measured=disagreement.FeatureSet(names, seen)
+                first.joined(elsewhere[0]), second, elsewhere[1], measured=disagreement.FeatureSet(names, seen)
             )
             for names in (disagreement.ALL, disagreement.CHECKED)
         )
@@ -288,7 +288,7 @@ class _Run:
         """Features of the texts, and 1 - rank correlation of the learned scores with the reference's."""
         compared, measured = _scored(compared), disagreement.FeatureSet(disagreement.CHECKED, seen)
         if not compared:
-            return disagreement.Observed(np.empty((0, len(measured.names))), np.empty(0))
+            return disagreement.NOTHING
         learned = self._explained(explainer, compared)
         texts = zip(self.shape.read_explained(self.model, learned), learned, misfits(self.model, learned), strict=True)
         rows = [measured.row(item, one.array, one.prediction, one.units, float(missed)) for item, one, missed in texts]
