@@ -238,7 +238,7 @@ def _calls(
 
 
 def budget(run: Run) -> None:
-    """Error, rank correlation and coverage by evaluations, with the learned scores and without them."""
+    """Error, rank correlation and coverage by evaluations, with the learned scores, without them, and as published."""
     explainer = run.probe(run.args.train, run.args.pairs, run.args.rounds)
     texts = run.tested(count=run.args.truth)
     truth = run.explained(TRUTH, texts)
@@ -248,6 +248,7 @@ def budget(run: Run) -> None:
         makers: dict[str, Explainer] = {
             f"probe, {count}": BudgetedExplainer(explainer, count),
             f"kernel_shap, {count}": KernelShap(evaluations=count),
+            f"kernel_shap by least squares, {count}": KernelShap(evaluations=count, fit="linear"),
         }
         for name, own in makers.items():
             if not run.done(name):

@@ -123,8 +123,8 @@ class DistillationJob(RecipeJob):
         numbers = self._unlabelled(reference, split, start)
         texts = [self.texts[split][number] for number in numbers]
         model = self._half_model if split == "train" and self._is_half(reference) else self.model
-        made = self.explainer(reference).explain(model, texts)
-        return label_rows(reference, split, numbers, self._settings(reference), made)
+        made = self.explainer(reference, split).explain(model, texts)
+        return label_rows(reference, split, numbers, self._settings(reference, split), made)
 
     def gather(self, reference: str) -> pa.Table:
         """All labels of a reference as one table."""
@@ -185,10 +185,11 @@ class DistillationJob(RecipeJob):
         trust = self.options.trust_remote_code
         return cast("NetworkModel", load_model(**expanded(self.recipe.model), trust_remote_code=trust))
 
-    def explainer(self, reference: str) -> Explainer:
-        """A reference; Deep SHAP compares with training texts."""
+    def explainer(self, reference: str, split: str = "test") -> Explainer:
+        """A reference, for training texts with the settings of its labels; Deep SHAP compares with training texts."""
         entry = self.recipe.reference(reference)
-        settings = dict(entry.settings)
+        own = self.recipe.labels.get(reference, {}) if split == "train" else {}
+        settings = {**entry.settings, **own}
         if entry.name == "deep_shap" and "background" not in settings:
             settings["background"] = str(self._background())
         return ATTRIBUTIONS.get(entry.name).configured(**settings)
@@ -230,7 +231,7 @@ class DistillationJob(RecipeJob):
             numbers = self._unlabelled(reference, split, start)
             if numbers:
                 texts = [self.texts[split][number].fingerprint for number in numbers]
-                key = content_hash(["label", keys.FORMAT, self._settings(reference), split, numbers, texts])
+                key = content_hash(["label", keys.FORMAT, self._settings(reference, split), split, numbers, texts])
                 name = f"label/{reference}/{split}/{start}"
                 yield (split, start), KeyedStep(name, key, "label", (reference, split, start))
 
@@ -241,7 +242,8 @@ class DistillationJob(RecipeJob):
         for reference, labelling in self._labelling.items():
             made = [step.key for _, step in labelling]
             known = [[*place, row["text"]] for place, row in self._known(reference).items()]
-            key = content_hash(["gather", self._settings(reference), made, known])
+            settings = self._settings(reference, "test")  # those of training texts are in the keys of the chunks
+            key = content_hash(["gather", settings, made, known])
             after = frozenset(step.name for _, step in labelling)
             steps[reference] = KeyedStep(f"gather/{reference}", key, "gather", (reference,), after)
         return steps
@@ -287,8 +289,11 @@ class DistillationJob(RecipeJob):
     def _known(self, reference: str) -> dict[Place, Plain]:
         """Labels of an earlier run by split and number, of the same model and settings as far as the file says."""
         if reference not in self._known_by:
-            rows, trusted = self._all_known.get(reference, {}), (None, self._settings(reference))
-            self._known_by[reference] = {place: row for place, row in rows.items() if row["settings"] in trusted}
+            self._known_by[reference] = {
+                place: row
+                for place, row in self._all_known.get(reference, {}).items()
+                if row["settings"] in (None, self._settings(reference, place[0]))
+            }
         return self._known_by[reference]
 
     @cached_property
@@ -313,9 +318,9 @@ class DistillationJob(RecipeJob):
                 rows |= {(row["split"], row["number"]): row for row in self.parts.read(step.key).to_pylist()}
         return as_table(rows.values())
 
-    def _settings_of(self, reference: str) -> str:
-        """Hash of all that decides a reference's scores."""
-        return content_hash([keys.origin(self.model), keys.identity(self.explainer(reference))])
+    def _settings_of(self, reference: str, split: str) -> str:
+        """Hash of all that decides a reference's scores of the texts of a split."""
+        return content_hash([keys.origin(self.model), keys.identity(self.explainer(reference, split))])
 
     @cached_property
     def _half_model(self) -> NetworkModel:

@@ -82,7 +82,10 @@ class DistillationRecipe(StudyRecipe):
         changes: settings of some networks that differ, later ones counting: each with "network", "training" or "texts"
             (learn from the first so many), for the networks of a "reference", a "reading" and a "signal", or of all
             where these are not named.
-        texts: label of a reference -> training texts that it labels, where not all.
+        texts: label of a reference -> training texts that it labels, where not all; with 0 it is graded, and no network
+            learns from it.
+        labels: label of a reference -> its settings for training texts, where they differ: the noise of fewer samples
+            averages out over texts, of which more can then be labelled. It is graded with its own settings.
         encoder: directory or Hub id of the encoder that says which texts are similar in meaning; the explained model
             itself when not given.
         chunk: texts that are labelled together.
@@ -108,7 +111,8 @@ class DistillationRecipe(StudyRecipe):
     network: Options = field(default_factory=dict)
     training: Options = field(default_factory=dict)
     changes: Sequence[Options] = ()
-    texts: Mapping[str, Count] = field(default_factory=dict)
+    texts: Mapping[str, Annotated[int, Between(0, 10_000_000)]] = field(default_factory=dict)
+    labels: Mapping[str, Options] = field(default_factory=dict)
     encoder: str | None = None
     chunk: Count = 32
     half: bool = False
@@ -138,7 +142,7 @@ class DistillationRecipe(StudyRecipe):
 
     def _check_references(self, known: Mapping[str, Sequence[str]], where: str) -> None:
         """Refuse entries about references that there are not, which would change nothing without a word."""
-        for label in {**self.more, **self.texts}:
+        for label in {**self.more, **self.texts, **self.labels}:
             check_choice("reference", label, known["reference"], where)
         for label, pairs in self.more.items():
             for pair in pairs:
@@ -149,6 +153,8 @@ class DistillationRecipe(StudyRecipe):
 
     def variants(self, reference: str) -> list[tuple[str, str]]:
         """(reading, signal) of every network that learns from a reference."""
+        if self.texts.get(reference) == 0:
+            return []
         own = [(reading, signal) for reading in self.readings for signal in self.signals]
         return own + [(str(reading), str(signal)) for reading, signal in self.more.get(reference, ())]
 

@@ -141,7 +141,7 @@ class Probe(Shape):
 
     def forward(self, batch: ShapeBatch) -> Tensor:
         """Numbers for the units and each row's target: (rows, units, outputs)."""
-        states, target = batch["states"], batch["target"]
+        states, target = batch["states"].float(), batch["target"]  # kept and moved to the device in half precision
         if self.config.norm == "unit":
             states = functional.layer_norm(states, (self.config.size,))
         states = states if self.project is None else self.project(states)

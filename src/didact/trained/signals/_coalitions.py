@@ -107,9 +107,17 @@ class Coalitions:
 
     @cached_property
     def _totals(self) -> list[Floats]:
-        """f(text) - f(text without its units), (labels,) per text."""
-        keep = [np.stack([np.ones(len(own)), np.zeros(len(own))]) > 0 for own in self.texts.units]
-        return [full - empty for full, empty in self._evaluated(keep)]
+        """f(text) - f(text without its units), (labels,) per text; f(text) is known from the prediction."""
+        empty = self._evaluated([np.zeros((1, len(own)), dtype=np.bool_) for own in self.texts.units])
+        return [full - values[0] for full, values in zip(map(self._full, range(len(empty))), empty, strict=True)]
+
+    def _full(self, number: int) -> Floats:
+        """f(text), (labels,)."""
+        prediction, target = self.texts.predictions[number], self.texts.targets[number]
+        if self.texts.labels == 1:
+            return np.array([prediction.value(target)])
+        every = [Target(index, label, target.scale) for index, label in enumerate(self.model.labels)]
+        return np.array([prediction.value(one) for one in every])
 
     def _evaluated(self, keep: Sequence[Keep]) -> list[Floats]:
         """The explained numbers under each mask: (variants, labels) per text."""
