@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from didact.experiments.distillation import report as networks
-from didact.experiments.distillation.kept import kept_table, stable_table
+from didact.experiments.distillation.kept import KEPT, STABLE, kept_table, stable_table
 from didact.experiments.distillation.summary import gather
 from didact.experiments.masking import report as masking_report
 from didact.experiments.masking.findings import MaskingFindings
@@ -86,7 +86,7 @@ def study(name: str) -> dict[str, Any]:
 def grades(name: str, explainer: str) -> Mapping[str, Floats]:
     """Metric -> a value per test text, averaged over initialisations, from the records; NaN where undefined."""
     place, columns = RESULTS / "l2e" / name / "records.parquet", ["metric", "explainer", "example", "value"]
-    wanted = [("metric", "in", list(MEASURES)), ("explainer", "==", explainer)]
+    wanted = [("metric", "in", list({**MEASURES, **KEPT, **STABLE})), ("explainer", "==", explainer)]
     found = gather(pq.read_table(place, columns=columns, filters=wanted))
     return {metric: rows[explainer] for metric, rows in found.items()}
 
@@ -257,7 +257,11 @@ def _l2e_figure(wanted: Mapping[str, Any]) -> float:
     if "explainer" in wanted:
         under = mean(name, metric, wanted["over"]) if "over" in wanted else 1.0
         return mean(name, metric, wanted["explainer"]) / under
-    return compared(name, metric, wanted["learned"], wanted["reference"])[wanted.get("take", "ratio")]
+    found = compared(name, metric, wanted["learned"], wanted["reference"])
+    if wanted.get("take") == "kept":
+        chance = mean(name, metric, "random")
+        return (found["own"] - chance) / (found["theirs"] - chance)
+    return found[wanted.get("take", "ratio")]
 
 
 def _grading_figure(wanted: Mapping[str, Any]) -> float:

@@ -30,7 +30,7 @@ from didact.experiments.distillation.networks import Network, train_network
 from didact.experiments.distillation.recipe import DistillationRecipe, learned_label
 from didact.experiments.distillation.records import METRICS_OF_ALL, StudyGrader, manifest_of
 from didact.experiments.distillation.speed import measure_speed
-from didact.experiments.distillation.summary import gather, means, versus
+from didact.experiments.distillation.summary import RANDOM, gather, means, versus
 from didact.experiments.engine.naming import example_names
 from didact.experiments.engine.objects import write_object
 from didact.experiments.engine.steps import KeyedStep, RecipeJob, Round, RunOptions
@@ -50,7 +50,6 @@ from didact.types import Example, Explanation
 
 BACKGROUND = 64
 """Training texts that Deep SHAP is given as background."""
-RANDOM = "random"
 _FACTS = b"didact.facts"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 
 import numpy as np
 
@@ -69,15 +70,20 @@ def above_chance(grades: Grades) -> list[Plain]:
 
 
 def networks_of(summary: Options) -> Iterator[tuple[str, str, str]]:
-    """Title, name in the records and reference of every network of a study, in the order of its recipe."""
-    known = {row["learned"] for row in summary["versus"]}
-    for reference in summary["study"]["references"]:
-        for signal in SIGNALS:
-            for reading in READINGS:
-                learned = learned_label(reading, signal, reference["label"])
-                if learned in known:
-                    title = f"{reference['label']}, {signal.replace('_', ' ')}{READS[reading]}"
-                    yield title, learned, reference["label"]
+    """Title, name in the records and reference of every network of a study, in the order of its recipe.
+
+    A network has a row for each reference that none learns from, too.
+    """
+    compared = {(row["learned"], row["reference"]) for row in summary["versus"]}
+    labels = [reference["label"] for reference in summary["study"]["references"]]
+    for reference, signal, reading in product(labels, SIGNALS, READINGS):
+        learned = learned_label(reading, signal, reference)
+        title = f"{reference}, {signal.replace('_', ' ')}{READS[reading]}"
+        if (learned, reference) in compared:
+            yield title, learned, reference
+        for other in labels:
+            if other != reference and (learned, other) in compared:
+                yield f"{title}, beside {other}", learned, other
 
 
 def _table(summary: Options, columns: Mapping[str, str], cell: Callable[[Options, str, str, str], str]) -> str:

@@ -22,6 +22,9 @@ from didact.store.columns import values as values_of
 from didact.types import Floats
 
 LEARNED = re.compile(r"(?P<kind>l2e\S*) (?P<signal>\w+)\((?P<reference>\w+)\)")
+NAMED = re.compile(r"\w+")
+"""A reference by its scores as given."""
+RANDOM = "random"
 COSTS = ("forwards", "seconds")
 """Measured beside the grades, and not tested: texts that are explained together share one time."""
 Grades = Mapping[str, Mapping[str, Floats]]
@@ -91,7 +94,8 @@ def spread(values: Floats) -> tuple[float, float, int]:
 def versus(grades: Grades) -> list[LearnedVersusReference]:
     """Every learned explainer beside its reference, on every metric that has both.
 
-    One that ranks by absolute weight has two rows: beside the reference as it is, and beside its absolute scores.
+    One that ranks by absolute weight has two rows: beside the reference as it is, and beside its absolute scores. All
+    of them stand beside references that no network learns from, too.
     """
     comparisons: list[LearnedVersusReference] = []
     for metric, rows in sorted(grades.items()):
@@ -117,14 +121,15 @@ def _with_means_tested(rows: Sequence[LearnedVersusReference], grades: Grades) -
 
 
 def _pairs(rows: Mapping[str, Floats]) -> Iterable[tuple[str, str]]:
-    for own in rows:
-        matched = LEARNED.fullmatch(own)
-        if matched is None:
-            continue
+    learned = {own: matched for own in rows if (matched := LEARNED.fullmatch(own)) is not None}
+    sources = {matched["reference"] for matched in learned.values()}
+    alone = [name for name in rows if NAMED.fullmatch(name) and name not in {*sources, RANDOM}]
+    for own, matched in learned.items():
         if matched["reference"] in rows:
             yield own, matched["reference"]
         if matched["signal"] == "ranking" and f"abs({matched['reference']})" in rows:
             yield own, f"abs({matched['reference']})"
+        yield from ((own, name) for name in alone)
 
 
 def _versus(
