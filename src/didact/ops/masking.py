@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,9 +86,14 @@ def _is_width(text: str) -> bool:
 def unit_of_position(units: Units, length: int) -> Ints:
     """Per token position the unit that covers it, -1 for what is always present."""
     owner = np.full(length, -1, dtype=np.int64)
-    for index, positions in enumerate(units.positions):
-        owner[list(positions)] = index
+    covered = list(chain.from_iterable(units.positions))
+    owner[covered] = np.repeat(np.arange(len(units.positions)), [len(own) for own in units.positions])
     return owner
+
+
+def units_of_positions(units: Sequence[Units], length: int) -> Ints:
+    """The same for several examples, a row each: (examples, positions)."""
+    return np.stack([unit_of_position(own, length) for own in units])
 
 
 def present_tokens(keep: Keep, owner: Ints) -> Keep:

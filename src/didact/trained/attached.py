@@ -22,7 +22,7 @@ from didact.models.load import load_model
 from didact.models.network import NetworkModel
 from didact.models.outputs import check_defined
 from didact.models.planner import run
-from didact.ops.masking import unit_of_position
+from didact.ops.masking import unit_of_position, units_of_positions
 from didact.protocols import ExampleLike
 from didact.settings import shown
 from didact.trained.explainer import LearnedExplainer
@@ -190,7 +190,7 @@ class AttachedModel:
     def _fed(self, units: Sequence[Units], codes: Sequence[Encoded]) -> Inputs:
         """What the graph takes for some texts as one batch."""
         width = max(map(len, codes))
-        owner = torch.from_numpy(np.stack([unit_of_position(own, width) for own in units]))
+        owner = torch.from_numpy(units_of_positions(units, width))
         return {**self.model.reader.whole(codes), OWNER: owner.to(self.model.reader.device)}
 
     def _recovered(self, fed: Mapping[str, Tensor]) -> tuple[list[Units], Tensor]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def padded(arrays: Sequence[NDArray[np.generic]], size: int) -> tuple[Tensor, Tensor]:
-    """Arrays (units, size) as one tensor (rows, most units, size) of their type, 0 behind the end, and where units are."""
+    """Arrays (units, size) as one tensor (rows, most units, size) of their type, 0 after the end; where units are."""
     counts = np.array([len(array) for array in arrays])
     filled = np.zeros((len(arrays), counts.max(), size), dtype=arrays[0].dtype)
     for row, array in zip(filled, arrays, strict=True):

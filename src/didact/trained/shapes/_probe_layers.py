@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from didact.ops.masking import unit_of_position
 from didact.trained.shapes._attention import attention
-from didact.types import Units
 
 
 class UnitBlock(nn.Module):
@@ -52,13 +49,12 @@ def normalised_positions(states: Sequence[Tensor]) -> Tensor:
     return functional.layer_norm(torch.stack(list(states), -2).float(), size).flatten(-2)
 
 
-def unit_weights(units: Sequence[Units], width: int) -> Tensor:
-    """The share of each position in each unit's mean: (rows, most units, positions), 0 where a row has no unit."""
-    owners = torch.from_numpy(np.stack([unit_of_position(own, width) for own in units]))
-    return owner_weights(owners, max((len(own) for own in units), default=0))
-
-
 def owner_weights(owners: Tensor, most: int) -> Tensor:
-    """The same from the number of each position's unit, -1 for none: (rows, positions) -> (rows, most, positions)."""
+    """The share of each position in each unit's mean: (rows, positions) -> (rows, most units, positions).
+
+    Args:
+        owners: the number of each position's unit, -1 for none.
+        most: units per row; weights are 0 where a row has fewer.
+    """
     covers = (owners[:, None] == torch.arange(most, device=owners.device)[None, :, None]).float()
     return covers / covers.sum(-1, keepdim=True).clamp_min(1)

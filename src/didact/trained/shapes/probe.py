@@ -14,10 +14,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from didact.errors import FormatError, InputError, ParameterError
+from didact.ops.masking import units_of_positions
 from didact.protocols import HIDDEN, Hidden, Model, PredictsWithStates
 from didact.trained.shapes._padding import padded
 from didact.trained.shapes._probe_config import ProbeConfig as ProbeConfig
-from didact.trained.shapes._probe_layers import UnitBlock, normalised_positions, owner_weights, unit_weights
+from didact.trained.shapes._probe_layers import UnitBlock, normalised_positions, owner_weights
 from didact.trained.shapes.base import Item, Shape, ShapeBatch, ShapeCard, Together, register
 from didact.types import Floats, Prediction, Units
 
@@ -168,7 +169,8 @@ class Probe(Shape):
 
     def of_states(self, states: Sequence[Tensor], units: Sequence[Units]) -> Tensor:
         """Numbers of all labels: per layer states (rows, positions, dim) -> (rows, units, labels, outputs)."""
-        return self._of_weights(states, unit_weights(units, states[0].shape[1]))
+        owners = torch.from_numpy(units_of_positions(units, states[0].shape[1]))
+        return self.of_owners(states, owners, max((len(own) for own in units), default=0))
 
     def of_owners(self, states: Sequence[Tensor], owners: Tensor, most: int) -> Tensor:
         """The same where ``owners`` (rows, positions) has the number of each position's unit, -1 for none.
@@ -178,19 +180,18 @@ class Probe(Shape):
             owners: whole numbers below ``most``.
             most: units per row of what is returned.
         """
-        return self._of_weights(states, owner_weights(owners, most))
-
-    def _of_weights(self, states: Sequence[Tensor], weights: Tensor) -> Tensor:
         device = self.output.weight.device
         read = normalised_positions([own.to(device) for own in states])
         read = read if self.project is None else self.project(read)
-        weights = weights.to(device)
+        weights = owner_weights(owners.to(device), most)
         return self._by_label(self._numbers(weights @ read, weights.sum(-1) > 0, None))
 
     def _numbers(self, states: Tensor, present: Tensor, label: Tensor | None) -> Tensor:
-        """From what is read of the units to the outputs: (rows, units, size or rank) -> (rows, units, numbers)."""
-        there = present[..., None]
-        mean = (states * there).sum(1, keepdim=True) / there.sum(1, keepdim=True).clamp_min(1)
+        """From what is read of the units to the outputs: (rows, units, size or rank) -> (rows, units, numbers).
+
+        States are 0 where no unit is ``present``.
+        """
+        mean = states.sum(1, keepdim=True) / present.sum(1).clamp_min(1)[:, None, None]
         inner = self.own(states) + self.around(mean)
         inner = functional.gelu(inner if label is None else inner + label)
         for block in self.blocks:
@@ -214,5 +215,6 @@ class Probe(Shape):
             rows = [flat[list(positions)].mean(0) for positions in units.positions]
             made = torch.stack(rows) if rows else flat[:0]
             return np.asarray(made.cpu().numpy())
-        weights = unit_weights([units], len(flat))[0].to(flat.device)
+        owners = torch.from_numpy(units_of_positions([units], len(flat))).to(flat.device)
+        weights = owner_weights(owners, len(units))[0]
         return np.asarray((weights @ flat).half().cpu().numpy())
