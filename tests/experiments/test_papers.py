@@ -143,6 +143,32 @@ def test_the_report_shows_what_is_kept_and_how_stable_it_is(finished: Path) -> N
     assert STABLE_NOTE in report
 
 
+def test_training_texts_can_be_labelled_with_fewer_samples_and_a_reference_graded_alone(tmp_path: Path) -> None:
+    own = """signals = ["labelling"]
+references = [{ method = "lime", samples = 40 }, { method = "occlusion" }]
+labels = { lime = { samples = 24 } }
+texts = { occlusion = 0 }
+"""
+    recipe = tmp_path / "few.toml"
+    lines = STUDY.replace("initialisations = 2\n", "initialisations = 1\n").splitlines(keepends=True)
+    left = [line for line in lines if not line.startswith(("references", "occlusion ="))]
+    recipe.write_text(own + "".join(left), encoding="utf-8")
+    made = job(recipe, tmp_path / "few")
+    assert run_job(made).complete
+    passes = {split: {one.cost.forwards for one in made.labels("lime", split)} for split in ("train", "test")}
+    assert max(passes["train"]) < min(passes["test"])  # duplicates are evaluated once: no text has all of them
+    assert {place[0] for place in made.chunks("occlusion")} == {"test", "validation"}
+    summary = read_summary(tmp_path / "few")
+    assert list(summary["facts"]) == ["learn/lime/tokens/labelling/0"]
+    beside = {row["reference"] for row in summary["versus"] if row["learned"] == "l2e labelling(lime)"}
+    assert beside == {"lime", "occlusion"}
+    titles = [line.split("|")[1].strip() for line in kept_table(summary).splitlines()[2:]]
+    assert titles == ["lime, labelling", "lime, labelling, beside occlusion"]
+    recipe.write_text(own.replace("lime = { samples", "shap = { samples") + "".join(left), encoding="utf-8")
+    with pytest.raises(FormatError, match="'shap'"):
+        job(recipe, tmp_path / "few")
+
+
 def test_a_study_that_is_given_again_does_nothing(finished: Path) -> None:
     before = (finished / "sst2" / "records.parquet").read_bytes()
     again = job(finished / "sst2.toml", finished / "sst2")
