@@ -38,7 +38,10 @@ from didact.types import Example, Prediction
 WORDS = (18, 22)
 TOGETHER = 32
 TURNS = 3  # of everything but LIME in a round; their times are added up
-TORCH, ONNX, LIME, BERT, OWN = "L2E, torch", "L2E, ONNX int8", "LIME, 1000 samples", "BERT-base", "the explained model"
+DEFAULT, TORCH, ONNX = "L2E", "L2E scorer", "L2E scorer, ONNX int8"
+LIME, BERT, OWN = "LIME, 1000 samples", "BERT-base", "the explained model"
+SHAPES = {DEFAULT: "auto", TORCH: "scorer"}
+"""Networks: what `didact train l2e` makes by default, a copy of the explained model's; and the small one."""
 NETWORK, CALL, USER = "network only", "explain(), prediction given", "didact.explain(text, model, explainer)"
 PARTS = (NETWORK, CALL, USER)
 
@@ -90,22 +93,27 @@ def main() -> None:
         str(size): {name: [vars(timing) for timing in many] for name, many in by_name.items()}
         for size, by_name in times.items()
     }
-    publish("l2e", _text(which, explainers[TORCH], args), tables, {"times": raw, "agreement": vars(agreement)}, args)
+    publish("l2e", _text(which, explainers, args), tables, {"times": raw, "agreement": vars(agreement)}, args)
 
 
 def _explainers(
     model: NetworkModel, texts: Sequence[str], args: argparse.Namespace, folder: Path
 ) -> tuple[dict[str, LearnedExplainer], ExportAgreement]:
-    """The same briefly trained explainer in both runtimes, and how alike they are on the texts."""
+    """Briefly trained explainers, the small one in both runtimes, and how alike these are on the texts."""
     unseen = set(texts)
     learnt = [text for text in load_texts(args.train + len(texts), (5, 25)) if text not in unseen][: args.train]
-    explainer = train("l2e", model, learnt, GradientXInput(), signal="labelling", epochs=4, fit={"device": "cpu"})
-    print(f"trained on {len(learnt)} texts: {dict(explainer.about.scores)}")
-    agreement = explainer.export_onnx(folder, explanations=explainer.explain(model, texts), force=True)
+    made: dict[str, LearnedExplainer] = {}
+    for name, shape in SHAPES.items():
+        own = train("l2e", model, learnt, GradientXInput(), shape=shape, epochs=4, fit={"device": "cpu"})
+        print(f"{name}: trained on {len(learnt)} texts: {dict(own.about.scores)}")
+        made[name] = own
+    small = made[TORCH]
+    agreement = small.export_onnx(folder, explanations=small.explain(model, texts), force=True)
     print(f"exported: {agreement}")
-    other = LearnedExplainer.from_pretrained(folder, runtime="onnx", threads=args.threads)
-    explainer.reads_all = other.reads_all = False  # matters where the prediction is given; see docs/identity.md
-    return {TORCH: explainer, ONNX: other}, agreement
+    made[ONNX] = LearnedExplainer.from_pretrained(folder, runtime="onnx", threads=args.threads)
+    for own in made.values():
+        own.reads_all = False  # matters where the prediction is given; see docs/identity.md
+    return made, agreement
 
 
 def _rounds(setting: Setting, texts: Sequence[str], size: int, args: argparse.Namespace) -> Times:
@@ -209,13 +217,13 @@ def _bars(times: dict[int, Times], agreement: ExportAgreement, args: argparse.Na
         *(
             (part, size, LIME, f"{name}: {part}", "" if part == USER else "1000")
             for size in times
-            for name in (TORCH, ONNX)
+            for name in (DEFAULT, TORCH, ONNX)
             for part in PARTS
         ),
         *(
             (part, size, f"{BERT}: forward", f"{name}: {part}", "1")
             for size in times
-            for name in (TORCH, ONNX)
+            for name in (DEFAULT, TORCH, ONNX)
             for part in (NETWORK, CALL)
         ),
     ):
@@ -236,13 +244,14 @@ def _bars(times: dict[int, Times], agreement: ExportAgreement, args: argparse.Na
     )
 
 
-def _text(which: str, explainer: LearnedExplainer, args: argparse.Namespace) -> str:
+def _text(which: str, explainers: dict[str, LearnedExplainer], args: argparse.Namespace) -> str:
     kind = "SST-2 sentences" if (SHARED / "data" / "sst2").is_dir() else "made-up texts"
-    size = sum(weight.numel() for weight in explainer.shape.parameters())
+    sizes = {name: sum(weight.numel() for weight in explainers[name].shape.parameters()) for name in SHAPES}
     return (
-        f"Explained model: {which}. Texts: {TOGETHER} {kind} of {WORDS[0]} to {WORDS[1]} words in each round. The "
-        f"explainer has the standard size (4 blocks, 128 wide, {size:,} weights) and was trained for 4 epochs on "
-        f"{args.train} other texts with gradient x input as its reference: enough to have ranks worth comparing, not "
+        f"Explained model: {which}. Texts: {TOGETHER} {kind} of {WORDS[0]} to {WORDS[1]} words in each round. "
+        f"{DEFAULT} is the network that `didact train l2e` trains by default, a copy of the explained model's "
+        f"({sizes[DEFAULT]:,} weights); {TORCH} a small one ({sizes[TORCH]:,}). Both were trained for 4 epochs on "
+        f"{args.train} other texts with gradient x input as their reference: enough to have ranks worth comparing, not "
         "to be good. BERT-base is a random network of that shape that reads the same tokens. "
         f"Median and range over {args.rounds} interleaved rounds of {TURNS} turns."
     )

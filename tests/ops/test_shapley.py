@@ -8,9 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from didact.ops.coalitions import shapley_pair_weights, shapley_pairs
+from didact.ops.coalitions import different_pairs, shapley_pair_weights, shapley_pairs
 from didact.ops.orders import prefixes
-from didact.ops.shapley import ShapleyEstimate, exact_fit, linear_fit, mean_contributions, smooth_fit
+from didact.ops.shapley import (
+    ShapleyEstimate,
+    exact_fit,
+    informative_pairs,
+    linear_fit,
+    mean_contributions,
+    prior_fit,
+    smooth_fit,
+)
 
 PROPERTY = settings(max_examples=50, deadline=None, derandomize=True)
 FITS = {"linear": linear_fit, "smooth": smooth_fit}
@@ -179,3 +187,42 @@ def test_the_smooth_fit_is_better_than_the_linear_one_and_that_than_orders() -> 
             errors["linear"] += np.abs(fitted("linear", table, 66, seed).values - truth).mean()
             errors["orders"] += np.abs(ordered(table, 6, seed).values - truth).mean()  # 132 evaluations as well
     assert errors["smooth"] < 0.9 * errors["linear"] < 0.9 * errors["orders"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(n=st.integers(1, 40), pairs=st.integers(1, 100), seed=st.integers(0, 9))
+def test_informative_pairs_are_as_many_as_wanted_and_all_different(n: int, pairs: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    prior = rng.normal(size=n) * rng.integers(0, 2)  # or nothing is expected
+    wanted = min(pairs, (1 << (n - 1)) - 1)
+    rows = informative_pairs(prior, wanted, rng)
+    assert rows.shape == (wanted, n)
+    both = {row.tobytes() for row in rows} | {(~row).tobytes() for row in rows}
+    assert len(both) == 2 * wanted
+    assert not {np.ones(n, dtype=bool).tobytes(), np.zeros(n, dtype=bool).tobytes()} & both
+
+
+def test_informative_pairs_beat_pairs_that_are_drawn_where_few_units_matter() -> None:
+    n, pairs = 12, 8
+    every = shapley_pairs(n, (1 << (n - 1)) - 1, np.random.default_rng(0))
+    lost: dict[str, list[float]] = {"chosen": [], "drawn": []}
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        slopes = rng.normal(size=n) * np.exp(1.2 * rng.normal(size=n))
+        level = np.abs(slopes).sum() / 4
+
+        def gaps(rows: np.ndarray, slopes: np.ndarray = slopes, level: float = level) -> np.ndarray:
+            return 2 * level * np.tanh((2 * rows - 1) @ slopes / level)  # odd: f(S) - f(complement)
+
+        total = float(gaps(np.ones((1, n)))[0])
+        true = exact_fit(every, gaps(every), total).values
+        prior = true + 0.4 * rng.normal(size=n) * (np.abs(true).mean() + np.abs(true))
+        for name, rows in (
+            ("chosen", informative_pairs(prior, pairs, rng)),
+            ("drawn", different_pairs(n, pairs, rng)),
+        ):
+            found = prior_fit(rows, gaps(rows), total, prior).values
+            lost[name].append(float(np.abs(found - true).mean()))
+    chosen, drawn = (np.array(lost[name]) for name in ("chosen", "drawn"))
+    assert chosen.mean() < 0.85 * drawn.mean()
+    assert (chosen < drawn).mean() > 0.65

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from didact.ops.coalitions import Bools, pair_count, shapley_pair_weights
+from didact.ops.coalitions import Bools, different_pairs, pair_count, shapley_pair_weights
 from didact.ops.orders import Ints
 from didact.types import Floats
 
@@ -28,6 +28,12 @@ DECIDING = 160
 
 UNEXPECTED = 0.1
 """What a unit may do that is expected to do nothing, relative to the largest."""
+
+CANDIDATES = 160
+"""Pairs that are drawn to choose from; where half as many are wanted or more, what is drawn is as good."""
+
+DESIGN = (1.0, 1e-2)
+"""Roughness and noise that pairs are chosen for."""
 
 COMMON = 2.0
 """Draws that the spread of all units together counts for, beside a unit's own."""
@@ -108,9 +114,45 @@ def prior_fit(rows: Bools, differences: Floats, total: float, prior: Floats) -> 
     size = float(expected @ expected)
     mean = prior * (max(0.0, float(expected @ y) / size) if size > 0 else 0.0)
     mean = mean + (total - mean.sum()) / n
-    reach = np.abs(mean) / (np.abs(mean).max() or 1.0) + UNEXPECTED
-    rest, errors = _averaged(x, y - x @ mean, reach / reach.sum())
+    rest, errors = _averaged(x, y - x @ mean, _reach(mean))
     return ShapleyEstimate(mean + rest, errors)
+
+
+def informative_pairs(prior: Floats, pairs: int, rng: np.random.Generator) -> Bools:
+    """Pairs whose values say most about Shapley values that are expected beforehand, best first, none twice: (m, n).
+
+    One after the other, the pair is taken that lowers the variance of all values together most, under the Gaussian
+    process of ``prior_fit``, out of the single units and pairs that are drawn. What the model returns does not matter
+    for that, so all of them can be evaluated at once.
+
+    Args:
+        prior: the values that are expected, one per unit, up to a factor.
+        pairs: how many; m is smaller where there are fewer.
+        rng: draws what is chosen from.
+    """
+    n = len(prior)
+    if 2 * pairs >= min(CANDIDATES, (1 << min(n - 1, 30)) - 1):
+        return different_pairs(n, pairs, rng)
+    drawn = np.concatenate([np.eye(n, dtype=np.bool_), different_pairs(n, CANDIDATES, rng)])
+    drawn ^= ~drawn[:, :1]  # of a pair, the one with the first unit
+    drawn = drawn[np.sort(np.unique(np.packbits(drawn, axis=1), axis=0, return_index=True)[1])]
+    roughness, noise = DESIGN
+    x = np.concatenate([np.ones((1, n)), 2.0 * drawn - 1])
+    share = _shares(_reach(prior), roughness)
+    covariance, left = _covariance(x, x, share), _shapley_of_kernel(x, share)[0]
+    uncertain, known = np.diag(covariance).copy(), np.zeros((len(x), pairs + 1))
+    deviations, taken = _noise(len(x), noise), [0]  # the total is known
+    for step in range(pairs + 1):
+        latest = taken[-1]
+        scale = np.sqrt(uncertain[latest] + deviations[latest])
+        known[:, step] = (covariance[:, latest] - known @ known[latest]) / scale
+        left = left - np.outer(known[:, step], left[latest] / scale)
+        uncertain = np.maximum(uncertain - known[:, step] ** 2, 0.0)
+        gain = (left**2).sum(axis=1) / (uncertain + deviations)
+        gain[taken] = -1.0
+        taken.append(int(gain.argmax()))
+    chosen: Bools = drawn[np.array(taken[1 : pairs + 1]) - 1]
+    return chosen
 
 
 def mean_contributions(orders: Ints, values: Floats, empty: float, full: float) -> ShapleyEstimate:
@@ -212,6 +254,13 @@ def _likeliest(x: Floats, y: Floats, reach: Floats) -> tuple[float, float]:
             fit = -0.5 * len(y) * np.log(max(misfit, 1e-300)) - float(np.log(np.diag(lower)).sum())
             best = max(best, (fit, roughness, noise))
     return best[1], best[2]
+
+
+def _reach(expected: Floats) -> Floats:
+    """How far each unit reaches, by the size of its expected value; they add up to 1."""
+    reach = np.abs(expected) / (np.abs(expected).max() or 1.0) + UNEXPECTED
+    shares: Floats = reach / reach.sum()
+    return shares
 
 
 def _shares(reach: Floats, roughness: float) -> Floats:

@@ -11,8 +11,7 @@ from didact.attribution._rounds import Pairs, in_rounds
 from didact.attribution.base import Outcome, generator
 from didact.errors import ParameterError
 from didact.meter import metered
-from didact.ops.coalitions import different_pairs
-from didact.ops.shapley import prior_fit
+from didact.ops.shapley import informative_pairs, prior_fit
 from didact.protocols import Model
 from didact.settings import fits
 from didact.trained.explainer import LearnedExplainer
@@ -23,18 +22,18 @@ from didact.types import Card, Cost, Explanation, JsonValue, Units
 class BudgetedExplainer(WrappedExplainer):
     """Shapley values from few evaluations, for which learned scores are what is expected beforehand.
 
-    The learned scores are the mean of a Gaussian process over what coalitions of units do to the model, and the
-    evaluations correct them: with none they stay as they are, with all of them the values are exact. The factor between
-    the learned scores and the explained number is estimated too, so scores of any scale will do. Each score has a
-    standard error, which rests on how far the evaluations are from what was expected. Scores add up to
-    target(text) - target(text without its units).
+    The learned scores are the mean of a Gaussian process over what coalitions of units do to the model. The coalitions
+    that say most about the values under it are evaluated, and correct them: with none they stay as they are, with all
+    of them the values are exact. The factor between the learned scores and the explained number is estimated too, so
+    scores of any scale will do. Each score has a standard error, which rests on how far the evaluations are from what
+    was expected. Scores add up to target(text) - target(text without its units).
 
     Args:
         learned: an explainer whose scores have a sign.
         evaluations: coalitions evaluated per text, besides the full and the empty one.
         tolerance: stop early once the largest standard error of a unit is this small.
         absence: how an absent unit is shown; the model's default when not given.
-        seed: decides which coalitions are drawn.
+        seed: decides which coalitions are drawn to choose from.
     """
 
     card: ClassVar[Card] = Card(
@@ -102,7 +101,7 @@ class BudgetedExplainer(WrappedExplainer):
 
     def _job(self, explanation: Explanation) -> Pairs:
         n = len(explanation.units)
-        rows = different_pairs(n, self._pairs(n), generator(self.seed, explanation.example))
+        rows = informative_pairs(explanation.array, self._pairs(n), generator(self.seed, explanation.example))
         return Pairs(rows, partial(prior_fit, prior=explanation.array), self.tolerance)
 
     def _corrected(self, explanation: Explanation, outcome: Outcome, share: Cost) -> Explanation:
