@@ -86,9 +86,13 @@ def different_pairs(n: int, pairs: int, rng: np.random.Generator) -> Bools:
     while len(rows) < pairs:
         fresh = kernel_coalitions(n, pairs, rng)
         fresh ^= ~fresh[:, :1]  # of a pair, the one with the first unit
-        rows = np.concatenate([rows, fresh[rng.permutation(pairs)]])
-        rows = rows[np.sort(np.unique(np.packbits(rows, axis=1), axis=0, return_index=True)[1])]
+        rows = distinct(np.concatenate([rows, fresh[rng.permutation(pairs)]]))
     return rows[:pairs]
+
+
+def distinct(rows: Bools) -> Bools:
+    """Each row once, in the order of their first appearance."""
+    return rows[np.sort(np.unique(np.packbits(rows, axis=1), axis=0, return_index=True)[1])]
 
 
 def shapley_pair_weights(rows: Bools) -> Floats:
@@ -133,8 +137,7 @@ def _drawn(n: int, size: int, count: int, rng: np.random.Generator) -> Bools:
         fresh = rng.random((count, n)).argsort(axis=1).argsort(axis=1) < size
         if 2 * size == n:
             fresh ^= ~fresh[:, :1]  # of the two halves, the one with the first unit
-        rows = np.concatenate([rows, fresh])
-        rows = rows[np.sort(np.unique(np.packbits(rows, axis=1), axis=0, return_index=True)[1])]
+        rows = distinct(np.concatenate([rows, fresh]))
     return rows[:count]
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from didact.ops.coalitions import Bools, different_pairs, pair_count, shapley_pair_weights
+from didact.ops.coalitions import Bools, different_pairs, distinct, pair_count, shapley_pair_weights
 from didact.ops.orders import Ints
 from didact.types import Floats
 
@@ -30,7 +30,7 @@ UNEXPECTED = 0.1
 """What a unit may do that is expected to do nothing, relative to the largest."""
 
 CANDIDATES = 160
-"""Pairs that are drawn to choose from; where half as many are wanted or more, what is drawn is as good."""
+"""Pairs that are drawn to choose from; where half as many are wanted or more, nothing is chosen."""
 
 DESIGN = (1.0, 1e-2)
 """Roughness and noise that pairs are chosen for."""
@@ -134,8 +134,7 @@ def informative_pairs(prior: Floats, pairs: int, rng: np.random.Generator) -> Bo
     if 2 * pairs >= min(CANDIDATES, (1 << min(n - 1, 30)) - 1):
         return different_pairs(n, pairs, rng)
     drawn = np.concatenate([np.eye(n, dtype=np.bool_), different_pairs(n, CANDIDATES, rng)])
-    drawn ^= ~drawn[:, :1]  # of a pair, the one with the first unit
-    drawn = drawn[np.sort(np.unique(np.packbits(drawn, axis=1), axis=0, return_index=True)[1])]
+    drawn = distinct(drawn ^ ~drawn[:, :1])  # of a pair, the one with the first unit
     roughness, noise = DESIGN
     x = np.concatenate([np.ones((1, n)), 2.0 * drawn - 1])
     share = _shares(_reach(prior), roughness)
