@@ -31,9 +31,11 @@ from didact.attribution.kernel_shap import KernelShap
 from didact.data.load import load_data
 from didact.disk import write_text
 from didact.experiments.masking.judges import panel
-from didact.models.eval_mode import evaluating
+from didact.models.batch import Inputs
+from didact.models.eval_mode import evaluating, parameters
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
+from didact.models.replay import Replay
 from didact.protocols import Explainer, Model
 from didact.provenance import content_hash
 from didact.scale.collect import collect
@@ -71,6 +73,8 @@ COSTS = {
     "explain": "prediction",
 }
 """What is timed, and the prediction alone that each is held against: of tensors, or of texts."""
+REPLAYED = {"network, replayed": "network, replayed", "attached, replayed": "network, replayed"}
+"""The same on a GPU that records passes and replays them."""
 Row = dict[str, Any]
 
 
@@ -200,6 +204,9 @@ def cost(run: Run) -> None:
         raise TypeError("a probe reads a network")
     explainer.reads_all = False
     served = attach(model, explainer)
+    on_gpu = run.args.device != "cpu"
+    replays = _replays(model, attach(model, explainer, replay=True)) if on_gpu else {}
+    costs = COSTS | {name: REPLAYED[name] for name in replays}
     texts = run.tested(count=32 * run.args.turns)
     for size in BATCHES:
         if run.done(f"batch {size}"):
@@ -208,12 +215,16 @@ def cost(run: Run) -> None:
         times: dict[str, list[float]] = {}
         for number, part in enumerate([parts[0], *parts]):  # the first one warms up
             calls = _calls(model, explainer, served, part)
+            fed = served.encode(part)
+            for name, call in replays.items():
+                calls[name] = partial(call, fed)
+                _ = [calls[name]() for _ in range(3)]  # the second one of a shape records it
             for name in list(calls)[:: 1 if number % 2 else -1]:
                 taken = _seconds(calls[name], run.args.device)
                 if number:
                     times.setdefault(name, []).append(taken)
-        medians = {name: float(np.median(times[name])) for name in COSTS}
-        ratios = {name: float(np.median(np.array(times[name]) / times[alone])) for name, alone in COSTS.items()}
+        medians = {name: float(np.median(times[name])) for name in costs}
+        ratios = {name: float(np.median(np.array(times[name]) / times[alone])) for name, alone in costs.items()}
         run.add({"name": f"batch {size}", "seconds": medians, "times the prediction": ratios, "turns": len(parts)})
 
 
@@ -235,6 +246,17 @@ def _calls(
         "with numbers of all classes": lambda: explainer.shape.with_prediction(model, units),
         "explain": lambda: explainer.explain(model, part, predictions=known),
     }
+
+
+def _replays(model: NetworkModel, served: AttachedModel) -> dict[str, Callable[[Inputs], object]]:
+    """The recorded pass of a batch's tensors, of the network alone and attached."""
+    alone = Replay(lambda inputs: (model.head.outputs(model.network(**inputs)),), parameters(model.network))
+
+    def network(fed: Inputs) -> object:
+        with evaluating(model.network):
+            return alone(served.widened({name: value for name, value in fed.items() if name != OWNER}))
+
+    return {"network, replayed": network, "attached, replayed": lambda fed: served(**fed)}  # type: ignore[arg-type]
 
 
 def budget(run: Run) -> None:

@@ -261,13 +261,15 @@ def simulate(  # noqa: PLR0913 - one call, and every argument but the first has 
 
 
 @checked
-def attach(model: object = DEFAULT, explainer: object = None) -> AttachedModel:
+def attach(model: object = DEFAULT, explainer: object = None, *, replay: bool = False) -> AttachedModel:
     """A model that returns scores beside its predictions, from the same pass and in the batches it is given.
 
     Args:
         model: anything ``load_model`` takes that reads texts or images with a network and predicts a class or a number.
         explainer: a learned explainer that reads the pass which predicts (``didact.train("probe", ...)``), or the
             folder or Hub id that it was saved to.
+        replay: whether a GPU records the pass for each shape of a batch, from its second batch on, and replays it: what
+            a small network waits for there is the launch of its kernels. Rows are padded to lengths that come again.
 
     Returns:
         An object that is called with texts, or with what the network takes, and returns ``logits``, ``scores``,
@@ -281,7 +283,7 @@ def attach(model: object = DEFAULT, explainer: object = None) -> AttachedModel:
     """
     from didact.trained.attached import attach as attached
 
-    return attached(_model(model), explainer)
+    return attached(_model(model), explainer, replay=replay)
 
 
 @checked

@@ -160,6 +160,10 @@ def test_a_run_writes_all_that_a_report_needs(finished: Path) -> None:
     assert len(found.extras["overlap"]["names"]) == 6
     assert np.allclose(np.diag(np.array(found.extras["overlap"]["matrix"], dtype=float)), 1)
     assert {one.metric for one in found.metrics} == {"comprehensiveness"}
+    graded = found.extras["metrics"]["comprehensiveness"]["values"]
+    assert set(graded) == arms  # controls too, though they are not ranked
+    assert {one.methods for one in found.metrics} == {2}
+    assert max(graded["random"], graded["shuffled_positions"]) < graded["gradient_x_input"]
     assert found.arms["human"].bits > 0
 
 

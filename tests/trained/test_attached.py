@@ -68,6 +68,32 @@ def served(model: NetworkModel, explainer: LearnedExplainer) -> AttachedModel:
 
 
 @pytest.mark.parametrize("architecture", ["bert", "roberta", "distilbert", "gpt2"])
+def test_rows_padded_for_a_replay_get_the_same(architecture: str) -> None:
+    model = tiny(architecture)
+    explainer = probe(model)
+    plain, replayed = didact.attach(model, explainer), didact.attach(model, explainer, replay=True)
+    fed = plain.encode(MANY)
+    wider = replayed.widened(fed)
+    assert {own.shape[1] % 16 for own in wider.values()} == {0}
+    for _ in range(3):
+        made, wanted = replayed(**fed), plain(**fed)
+        for name in ("logits", "label_scores", "scores"):
+            torch.testing.assert_close(getattr(made, name), getattr(wanted, name), atol=1e-5, rtol=1e-5)
+    same(replayed(MANY), didact.explain(MANY, model, explainer))
+
+
+def test_images_are_not_padded_for_a_replay() -> None:
+    images = tiny_images()
+    model = load_model(tiny_image_model())
+    assert isinstance(model, NetworkModel)
+    explainer = probe(model, images)
+    replayed = didact.attach(model, explainer, replay=True)
+    fed = replayed.encode(images)
+    assert replayed.widened(fed) is fed
+    same(replayed(images), didact.explain(images, model, explainer))
+
+
+@pytest.mark.parametrize("architecture", ["bert", "roberta", "distilbert", "gpt2"])
 def test_texts_get_what_explain_gives_in_one_pass(architecture: str) -> None:
     model = tiny(architecture)
     explainer = probe(model)

@@ -16,12 +16,13 @@ from didact.attribution.base import checked
 from didact.errors import CapabilityError, InputError, ParameterError
 from didact.meter import count
 from didact.models.batch import Encoded, EncodedBatch, Inputs, Ints
-from didact.models.eval_mode import evaluating
+from didact.models.eval_mode import evaluating, parameters
 from didact.models.heads.base import Head
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
 from didact.models.outputs import check_defined
 from didact.models.planner import run
+from didact.models.replay import Replay
 from didact.ops.masking import unit_of_position, units_of_positions
 from didact.protocols import ExampleLike
 from didact.settings import shown
@@ -30,13 +31,16 @@ from didact.trained.one_graph import OWNER, OneGraph, written
 from didact.trained.shapes.base import check_shape
 from didact.types import Example, Prediction, Units
 
+STEP = 16
+"""Rows that are replayed have a multiple of so many positions."""
 
-def attach(model: object, explainer: object) -> AttachedModel:
+
+def attach(model: object, explainer: object, *, replay: bool = False) -> AttachedModel:
     """As ``didact.attach``, for anything that ``load_model`` takes."""
     adapter = load_model(model)
     if not isinstance(adapter, NetworkModel):
         raise CapabilityError(f"an explainer is attached to a network, and {adapter.name} is a function")
-    return AttachedModel(adapter, _learned(explainer))
+    return AttachedModel(adapter, _learned(explainer), replay=replay)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,15 +76,19 @@ class AttachedModel:
     Args:
         model: the explained model.
         explainer: trained for it.
+        replay: whether a GPU records the pass for each shape of a batch and replays it; rows are padded to lengths
+            that come again.
     """
 
-    def __init__(self, model: NetworkModel, explainer: LearnedExplainer) -> None:
+    def __init__(self, model: NetworkModel, explainer: LearnedExplainer, *, replay: bool = False) -> None:
         _check(model, explainer)
         with evaluating(model.network):
             _ = model.traits  # sets how many rows a batch may have
         self.model = model
         self.explainer = explainer
         self.graph = OneGraph(model.network, model.head, explainer.shape, explainer.signal)
+        weights = [*parameters(model.network), *parameters(explainer.shape)]
+        self.replay = Replay(self._pass, weights) if replay else None
 
     def __call__(
         self,
@@ -132,6 +140,16 @@ class AttachedModel:
         """
         return written(self.graph, self.encode(self._sample()), Path(file))
 
+    def widened(self, placed: Inputs) -> Inputs:
+        """What is replayed: rows of tokens padded to a multiple of ``STEP`` positions, if the network has so many."""
+        if "input_ids" not in placed:
+            return placed
+        width = placed["input_ids"].shape[1]
+        longest = getattr(self.model.network.config, "max_position_embeddings", None)
+        more = max(0, min(width + -width % STEP, longest or width + STEP) - width)
+        filling = {OWNER: -1, "input_ids": getattr(self.model.tokenizer, "pad_token_id", None) or 0}
+        return {name: functional.pad(own, (0, more), value=filling.get(name, 0)) for name, own in placed.items()}
+
     def _of_texts(self, texts: Sequence[ExampleLike]) -> AttachedOutput:
         """Batches of similar lengths, so that little is padded."""
         units, codes = self._encoded(texts)
@@ -149,15 +167,22 @@ class AttachedModel:
 
     def _computed(self, fed: Inputs) -> tuple[Tensor, Tensor]:
         """One pass: logits (rows, labels) and scores (rows, labels, units), 0 where a row has fewer units."""
-        model = self.model
         most = max(1, int(fed[OWNER].max()) + 1)
-        with evaluating(model.network), torch.inference_mode():
-            placed = {name: own.to(model.reader.device) for name, own in fed.items()}
-            logits, scores = self.graph.computed(placed, most)
-            known = torch.arange(most, device=scores.device) <= placed[OWNER].amax(1, keepdim=True)
-            by_label = torch.where(known[:, None], scores.transpose(1, 2), 0.0)
+        with evaluating(self.model.network), torch.inference_mode():
+            placed = {name: own.to(self.model.reader.device) for name, own in fed.items()}
+            if self.replay is None:
+                logits, by_label = self._pass(placed, most)
+            else:
+                logits, by_label = self.replay(self.widened(placed))
         count(forwards=len(logits), evaluated=len(logits))
-        return logits, by_label
+        return logits, by_label[..., :most]
+
+    def _pass(self, placed: Inputs, most: int | None = None) -> tuple[Tensor, Tensor]:
+        """The same for so many units in each row; as many as positions where not given."""
+        owner = placed[OWNER]
+        logits, scores = self.graph.computed(placed, most or owner.shape[1])
+        known = torch.arange(scores.shape[1], device=scores.device) <= owner.amax(1, keepdim=True)
+        return logits, torch.where(known[:, None], scores.transpose(1, 2), 0.0)
 
     def _output(self, logits: Tensor, by_label: Tensor, fed: Inputs, units: list[Units]) -> AttachedOutput:
         outputs = logits.float().cpu()

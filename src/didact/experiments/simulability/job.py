@@ -96,7 +96,7 @@ class SimulabilityJob(RecipeJob):
         if self.experiment.model is not None:
             yield Round("explaining", list(self._explaining()))
             if self.experiment.metrics:
-                pairs = [(metric, name) for metric in self.experiment.metrics for name in self.explainers]
+                pairs = [(metric, name) for metric in self.experiment.metrics for name in self._graded]
                 yield Round("grading", [self._grading(*pair) for pair in pairs])
         yield Round("teaching", list(self._teaching()))
 
@@ -124,8 +124,8 @@ class SimulabilityJob(RecipeJob):
         collect(model, some, explainer, self.parts, chunk=len(some))
 
     def grade(self, metric: str, explainer: str) -> pa.Table:
-        """Grades of an explainer's explanations by a metric."""
-        some = self.explained[explainer][:COMPARED]
+        """Grades of an explainer's explanations, or of a control's hints, by a metric."""
+        some = self._graded[explainer]
         values = [grade.value for grade in self.experiment.metrics[metric].measure(Evidence(some, self._model))]
         return pa.table({"value": pa.array(values, pa.float64())})
 
@@ -158,6 +158,19 @@ class SimulabilityJob(RecipeJob):
             label: collect(self._model, self._taught, explainer, self.parts, chunk=self.recipe.chunk)
             for label, explainer in self.explainers.items()
         }
+
+    @cached_property
+    def _graded(self) -> dict[str, list[Explanation]]:
+        """What metrics grade: the first explanations of every explainer, and the hints of controls as their scores."""
+        graded = {label: made[:COMPARED] for label, made in self.explained.items()}
+        first = next(iter(graded.values()), [])
+        for name in self.recipe.controls:
+            weights = [hint.weights for place in self.used if (hint := self.hints[name][place]) is not None]
+            graded[name] = [
+                dataclasses.replace(one, method=name, parameters={}, scores=tuple(own.tolist()), errors=(), details={})
+                for one, own in zip(first, weights[: len(first)], strict=True)
+            ]
+        return graded
 
     @property
     def arms(self) -> list[Arm]:
@@ -229,7 +242,7 @@ class SimulabilityJob(RecipeJob):
 
     def _grading(self, metric: str, explainer: str) -> KeyedStep:
         made = self.experiment.metrics[metric]
-        key = _grade_key(made, self._model, self.explained[explainer][:COMPARED])
+        key = _grade_key(made, self._model, self._graded[explainer])
         return KeyedStep(f"grade/{metric}/{explainer}", key, "grade", (metric, explainer))
 
     def _teaching(self) -> Iterator[KeyedStep]:
@@ -324,7 +337,7 @@ class SimulabilityJob(RecipeJob):
         names, matrix = overlap(sets)
         metrics = {}
         for label, metric in self.experiment.metrics.items() if self.experiment.model is not None else ():
-            graded = [name for name in self.explained if self.is_done(self._grading(label, name))]
+            graded = [name for name in self._graded if self.is_done(self._grading(label, name))]
             values = {name: self._mean(label, name) for name in graded}
             metrics[label] = {"higher_is_better": metric.card.higher_is_better is not False, "values": values}
         known = [[value if np.isfinite(value) else None for value in row] for row in matrix.tolist()]

@@ -1,0 +1,83 @@
+"""A recorded pass gives what the plain one does; where there is no GPU, it is the plain one."""
+
+from collections.abc import Mapping
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from didact.models.replay import Replay
+
+cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="graphs of kernels are recorded by a GPU")
+
+
+def layer(device: str) -> tuple[nn.Linear, Replay, list[int]]:
+    torch.manual_seed(0)
+    made = nn.Linear(4, 3).to(device)
+    calls: list[int] = []
+
+    def compute(inputs: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+        calls.append(1)
+        return made(inputs["x"]), inputs["x"].sum(-1)
+
+    return made, Replay(compute, list(made.parameters()), most=2), calls
+
+
+def test_on_a_cpu_the_function_is_called_each_time() -> None:
+    made, replay, calls = layer("cpu")
+    for number in range(3):
+        x = torch.full((2, 4), float(number))
+        outputs, sums = replay({"x": x})
+        torch.testing.assert_close(outputs, made(x).detach())
+        assert sums.tolist() == [4.0 * number] * 2
+    assert (len(calls), replay.recorded) == (3, 0)
+
+
+@cuda
+def test_a_shape_is_recorded_at_its_second_time_and_follows_its_inputs() -> None:
+    made, replay, calls = layer("cuda")
+    kept = []
+    for number in range(5):
+        x = torch.full((2, 4), float(number), device="cuda")
+        kept.append((replay({"x": x}), made(x).detach()))
+    assert (len(calls), replay.recorded) == (3, 1)  # plainly, once to set up, and recorded
+    for (outputs, _), wanted in kept:  # copies: a later replay does not overwrite them
+        torch.testing.assert_close(outputs, wanted)
+
+
+@cuda
+def test_weights_that_change_or_move_are_followed() -> None:
+    made, replay, _ = layer("cuda")
+    x = torch.ones(2, 4, device="cuda")
+    for _ in range(3):
+        replay({"x": x})
+    with torch.no_grad():
+        made.weight.mul_(2)
+    torch.testing.assert_close(replay({"x": x})[0], made(x).detach())
+    made.double().float()
+    with torch.no_grad():
+        made.weight.add_(1)
+    for _ in range(3):
+        torch.testing.assert_close(replay({"x": x})[0], made(x).detach())
+
+
+@cuda
+def test_what_waits_for_the_gpu_is_computed_plainly() -> None:
+    def compute(inputs: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+        return (inputs["x"] * float(inputs["x"].max()),)
+
+    replay = Replay(compute, [])
+    for number in (1.0, 2.0, 3.0):
+        (made,) = replay({"x": torch.full((2,), number, device="cuda")})
+        assert made.tolist() == [number * number] * 2
+    assert replay.recorded == 0
+
+
+@cuda
+def test_only_the_latest_graphs_are_kept() -> None:
+    made, replay, _ = layer("cuda")
+    for rows in (1, 2, 3):
+        x = torch.ones(rows, 4, device="cuda")
+        for _ in range(3):
+            torch.testing.assert_close(replay({"x": x})[0], made(x).detach())
+    assert replay.recorded == 2
