@@ -35,7 +35,7 @@ from didact.types import Floats
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 RESULTS = DOCS / "results"
-MARKED = re.compile(r"(<!-- table (\S+) -->\n)(.*?)(\n<!-- end -->)", re.DOTALL)
+MARKED = re.compile(r"(<!-- table (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 STUDIES = {"sst2": "SST-2", "ag_news": "AG News"}
 MEASURES = {
     "log_odds_positive": "Δlog-odds, words called positive",
@@ -63,7 +63,7 @@ def main() -> None:
 
 def written(text: str) -> str:
     """A page with its tables as the records have them."""
-    return MARKED.sub(lambda found: found[1] + table(found[2]) + found[4], text)
+    return MARKED.sub(lambda found: f"{found[1]}{table(found[2])}\n{found[4]}", text)
 
 
 def table(name: str) -> str:

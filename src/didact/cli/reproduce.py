@@ -120,7 +120,8 @@ def _train(encoder: str, out: Path, device: str | None) -> None:
 
     disk.check_writable(out / "config.json")
     train, validation = (
-        load_data("movie_rationales", split=split).examples for split in ("l2e_train", "l2e_validation")
+        [example for example in load_data("movie_rationales", split=split).examples if example.rationale]
+        for split in ("l2e_train", "l2e_validation")
     )
     run = train_neutral(encoder, train, out, validation=validation, config=NeutralConfig(device=device))
     printing.line(f"accuracy {run.accuracy:.3f}, neutral without the rationale {run.neutral:.3f}")
