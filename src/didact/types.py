@@ -6,10 +6,8 @@ Nothing here draws, saves or computes a score. Everything turns into JSON with `
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,14 +17,23 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from didact.cards import Card as Card
+from didact.cards import Invariance as Invariance
+from didact.cards import MetricCard as MetricCard
 from didact.errors import DidactError, FormatError, InputError
+from didact.examples import ANSWER_KINDS as ANSWER_KINDS
+from didact.examples import Answer as Answer
+from didact.examples import AnswerKind as AnswerKind
+from didact.examples import Example as Example
+from didact.examples import Field as Field
+from didact.examples import FieldLike as FieldLike
+from didact.examples import check_regions as check_regions
+from didact.examples import plain_answer, read_answer
 from didact.images import ArrayLike as ArrayLike
 from didact.images import Image as Image
-from didact.images import is_picture
 from didact.regions import Box as Box
 from didact.regions import Mask as Mask
 from didact.regions import Region as Region
-from didact.regions import RegionT, read_region
 from didact.regions import Span as Span
 from didact.regions import inside as inside
 from didact.regions import marked_shares as marked_shares
@@ -63,165 +70,6 @@ Level = str
 
 JsonValue = str | int | float | bool | None
 
-Field = str | Image
-"""What an example is made of: texts and images."""
-
-FieldLike = Field | Path | bytes | ArrayLike
-"""What a user may pass as a field: a text as a string, an image as a path, bytes, an array or a PIL image."""
-
-AnswerKind = Literal["class", "number", "span", "text"]
-"""What a model predicts, a person marks as right, or a student imitates."""
-ANSWER_KINDS: tuple[AnswerKind, ...] = ("class", "number", "span", "text")
-
-Answer = str | int | float | Span | tuple[Span, ...]
-"""One answer: a class by its name or number, a number, a span of a field (several where each is right), or a text."""
-
-
-@dataclass(frozen=True, init=False)
-class Example:
-    """One thing to explain: a text, a pair of texts, an image, perhaps with a gold answer and a human rationale.
-
-    >>> Example("A dull plot.", label="negative").text
-    'A dull plot.'
-    >>> Example("Who wrote it?", "Mary Shelley wrote it.", label=Span(0, 12, 1)).text_pair
-    'Mary Shelley wrote it.'
-
-    Attributes:
-        fields: the texts and images, in the order in which regions count them.
-        label: the gold answer: a class by its name or number, a number, or a span (a tuple where each of several is
-            right).
-        rationale: what people marked; () when they marked nothing, None when nobody marked it. Where several people
-            marked, this is what they agree on (data read by didact: what at least half of them marked).
-        id: a name for the example, for records.
-        annotators: what each of several people marked; empty when there is only ``rationale``.
-    """
-
-    fields: tuple[Field, ...]
-    label: Answer | None
-    rationale: tuple[Region, ...] | None
-    id: str | None
-    annotators: tuple[tuple[Region, ...], ...]
-
-    def __init__(
-        self,
-        *given: Field | None,
-        fields: Sequence[Field] = (),
-        label: Answer | None = None,
-        rationale: Sequence[Region] | None = None,
-        id: str | None = None,
-        annotators: Sequence[Sequence[Region]] = (),
-    ) -> None:
-        taken = (*fields, *(one for one in given if one is not None))
-        label = _plain_number(label)
-        if label is not None and not isinstance(label, (str, int, float, Span, tuple)):
-            raise InputError(f"the label of an example is a name, a number or a span, got {shown(label)}")
-        values = {
-            "fields": taken,
-            "label": label,
-            "rationale": None if rationale is None else tuple(rationale),
-            "id": id,
-            "annotators": tuple(tuple(marked) for marked in annotators),
-        }
-        for number, one in enumerate(taken):
-            if isinstance(one, str):
-                check_unicode(one, "the text" if not number else f"text {number + 1} of the example")
-        for name, value in values.items():
-            if isinstance(value, str):
-                check_unicode(value, f"the {name} of the example")
-            object.__setattr__(self, name, value)
-
-    @property
-    def text(self) -> str:
-        """The first field, which must be a text."""
-        return self._text(0)
-
-    @property
-    def text_pair(self) -> str | None:
-        """The second field, where there is one; it must be a text."""
-        return self._text(1) if len(self.fields) > 1 else None
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """All fields, which must be texts."""
-        return tuple(self._text(number) for number in range(len(self.fields)))
-
-    @property
-    def is_textual(self) -> bool:
-        """Whether all fields are texts."""
-        return all(isinstance(one, str) for one in self.fields)
-
-    @property
-    def preview(self) -> str:
-        """The beginning of the first field, for messages."""
-        first = self.fields[0] if self.fields else ""
-        if not isinstance(first, str):
-            return f"an image of {first.size[0]} x {first.size[1]} pixels"
-        return repr(first if len(first) <= 60 else f"{first[:57]}...")
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash of what the model reads, the same in every process."""
-        plain = [one if isinstance(one, str) else {"image": one.fingerprint} for one in self.fields]
-        return hashlib.sha256(json.dumps(plain).encode()).hexdigest()[:16]
-
-    @classmethod
-    def of(cls, given: FieldLike | Sequence[FieldLike] | Example) -> Example:
-        """Turn what a user may pass into an example, refusing what cannot be explained.
-
-        A string is a text; a ``Path``, a PIL image, an array and bytes are images, as ``Image.of`` reads them.
-        """
-        if isinstance(given, Example):
-            example = given
-        else:
-            several = given if _is_several(given) else (given,)
-            example = cls(*(Image.of(one) if is_picture(one) else one for one in several))  # type: ignore[union-attr,arg-type]
-        if not example.fields:
-            raise InputError("an example needs at least one text or image, got none")
-        for one in example.fields:
-            if not isinstance(one, (str, Image)):
-                raise InputError(f"a text must be a string, got {type(one).__name__}: {one!r:.80}")
-            if isinstance(one, str) and not one.strip():
-                raise InputError("the text is empty or blank: there is nothing to explain; give at least one word")
-        return example
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values; texts as ``text`` and ``text_pair``, all else as ``fields``."""
-        texts = self.is_textual and len(self.fields) in (1, 2)
-        plain = [one if isinstance(one, str) else one.to_dict() for one in self.fields]
-        return {
-            **({"text": plain[0], "text_pair": (*plain, None)[1]} if texts else {"fields": plain}),
-            "label": _plain_answer(self.label),
-            "rationale": None if self.rationale is None else plain_regions(self.rationale),
-            "id": self.id,
-            "annotators": [plain_regions(marked) for marked in self.annotators],
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Example:
-        """Inverse of ``to_dict``; texts, answers and marked places are checked."""
-        whole = "fields" in object_value(data, "an example")
-        needed, optional = (("fields",), ()) if whole else (("text",), ("text_pair",))
-        data = object_value(data, "an example", needed, (*optional, "label", "rationale", "id", "annotators"))
-        given = list_value(data["fields"], "fields") if whole else (data["text"], data.get("text_pair"))
-        fields = tuple(_read_field(one) for one in given if one is not None)
-        if not fields:
-            raise FormatError("an example needs at least one text or image")
-        marked, named = data.get("rationale"), data.get("id")
-        each = list_value(data.get("annotators", ()), "annotators")
-        return cls(
-            fields=fields,
-            label=_inside_answer(_read_answer(data.get("label"), "label"), "label", fields),
-            rationale=None if marked is None else _inside(read_regions(marked, "rationale"), "rationale", fields),
-            id=None if named is None else text_value(named, "id"),
-            annotators=[_inside(read_regions(one, "annotators"), "annotators", fields) for one in each],
-        )
-
-    def _text(self, number: int) -> str:
-        text = self.fields[number]
-        if not isinstance(text, str):
-            raise InputError(f"field {number} of this example is an image, and a text is needed here")
-        return text
-
 
 @dataclass(frozen=True)
 class Units:
@@ -247,7 +95,7 @@ class Units:
     unknown: float = 0.0
 
     def __post_init__(self) -> None:
-        _inside(self.regions, "unit", self.example.fields)
+        check_regions(self.regions, "unit", self.example.fields)
         if not (0 <= self.truncated <= 1 and 0 <= self.unknown <= 1):
             raise FormatError(f"shares lie between 0 and 1, got {self.truncated} truncated and {self.unknown} unknown")
 
@@ -640,96 +488,6 @@ class Explanation:
 
 
 @dataclass(frozen=True)
-class Card:
-    """What a registered explainer is and needs; lists in docs, CLI and tests are made from cards.
-
-    Attributes:
-        name: registered name; also its file, its CLI name and its test id.
-        family: gradient, relevance, decomposition, attention, perturbation, self-report or control.
-        summary: one sentence.
-        reference: where it was published.
-        cost: forwards and backwards in words, for n units; ``Explainer.cost`` gives the numbers.
-        needs: capabilities of the model beyond ``score``.
-        signed: whether scores carry a sign.
-        seeded: whether the result depends on a seed.
-        axioms: completeness, dummy, symmetry, as far as the method promises them.
-        tolerance: how far completeness may be missed at default settings, relative to 1 + |difference|.
-        inputs: kinds of example it takes: "text", "pair", "image".
-        needs_rationale: whether it explains only examples that have a human rationale.
-        default: whether an evaluation that names no methods grades it.
-        aliases: other names it is known by, which stand for ``name``.
-    """
-
-    name: str
-    family: str
-    summary: str
-    reference: str
-    cost: str
-    needs: frozenset[str] = frozenset()
-    signed: bool = True
-    seeded: bool = False
-    axioms: frozenset[str] = frozenset()
-    tolerance: float = 1e-4
-    inputs: tuple[str, ...] = ("text", "pair", "image")
-    needs_rationale: bool = False
-    default: bool = False
-    aliases: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        plain = vars(self).copy()
-        lists = {"needs": sorted(self.needs), "axioms": sorted(self.axioms)}
-        return plain | lists | {"inputs": list(self.inputs), "aliases": list(self.aliases)}
-
-
-Invariance = Literal["order", "scale", "affine", "none"]
-"""What may happen to the scores of an explanation without changing a metric."""
-
-
-@dataclass(frozen=True)
-class MetricCard:
-    """What a registered metric is and needs.
-
-    Attributes:
-        name: registered name; also its file, its name on the command line and its test id.
-        family: faithfulness, stability, plausibility, agreement or efficiency.
-        summary: one sentence.
-        reference: where it was published, or what it follows.
-        higher_is_better: the direction; None where neither is better.
-        low: smallest possible value.
-        high: largest possible value.
-        needs: what it looks at beyond the explanations: "model", "rationale", "explainer" (to explain further texts),
-            "corpus" (all examples at once), "repeats" (other seeds), "others" (other explainers), "surrogate"; of the
-            explained examples "text" (not images) and "classes" (a prediction with probabilities).
-        invariant: to any strictly increasing map of a text's scores ("order"), to a x + b with a > 0 ("affine"), to a x
-            ("scale"), or to "none" of these.
-        timed: whether it measures time or memory, so that no two runs give the same number.
-        default: whether an evaluation that names no metrics computes it, as far as the data allow.
-        aliases: other names it is known by, which stand for ``name``.
-    """
-
-    name: str
-    family: str
-    summary: str
-    reference: str
-    higher_is_better: bool | None = True
-    low: float = -math.inf
-    high: float = math.inf
-    needs: frozenset[str] = frozenset()
-    invariant: Invariance = "order"
-    timed: bool = False
-    default: bool = False
-    aliases: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values; an open end of the range is None."""
-        plain = vars(self).copy()
-        ends = {end: plain[end] if math.isfinite(plain[end]) else None for end in ("low", "high")}
-        plain.update(ends, needs=sorted(self.needs), aliases=list(self.aliases))
-        return plain
-
-
-@dataclass(frozen=True)
 class Grade:
     """A metric's verdict on one explanation.
 
@@ -783,53 +541,11 @@ class Record:
     failure: str = ""
 
 
-def _read_span(row: object, name: str) -> Span:
-    region = read_region(row, name)
-    if not isinstance(region, Span):
-        raise FormatError(f"{name} must be a span of 2 or 3 numbers, got {shown(row)}")
-    return region
-
-
-def _read_field(plain: object) -> Field:
-    if isinstance(plain, Mapping):
-        return Image.from_dict(plain)
-    return text_value(plain, "a text")
-
-
-def _plain_number(label: Any) -> Any:
-    """A number of numpy as Python's own; anything else as it is."""
-    return label.item() if isinstance(label, np.generic) else label
-
-
-def _plain_answer(answer: Answer | None) -> Any:
-    """An answer as plain JSON values: a span as {"span": ...}, several as {"spans": ...}."""
-    if isinstance(answer, Span):
-        return {"span": plain_regions([answer])[0]}
-    return {"spans": plain_regions(answer)} if isinstance(answer, tuple) else answer
-
-
-def _read_answer(plain: object, name: str) -> Answer | None:
-    if not isinstance(plain, Mapping):
-        return plain_value(plain, name)
-    entries = object_value(plain, name, (), ("span", "spans"))
-    if len(entries) != 1:
-        raise FormatError(f"{name} must have either 'span' or 'spans', got {shown(plain)}")
-    if "span" in entries:
-        return _read_span(entries["span"], name)
-    return tuple(_read_span(row, name) for row in list_value(entries["spans"], name))
-
-
 def _read_extract(plain: object, name: str) -> Span | str | None:
-    answer = _read_answer(plain, name)
+    answer = read_answer(plain, name)
     if answer is None or isinstance(answer, (Span, str)):
         return answer
     raise FormatError(f"{name} must be a span or a text, got {shown(plain)}")
-
-
-def _inside_answer(answer: Answer | None, name: str, fields: Sequence[Field]) -> Answer | None:
-    if isinstance(answer, (Span, tuple)):
-        _inside((answer,) if isinstance(answer, Span) else answer, name, fields)
-    return answer
 
 
 _ROUNDING = 1e-3
@@ -929,38 +645,7 @@ def _revived(values: dict[str, Any]) -> Explanation:
 
 
 def _optional_answer(answer: Span | str | None, name: str = "answer") -> dict[str, Any]:
-    return {} if answer is None else {name: _plain_answer(answer)}
-
-
-def check_regions(regions: Sequence[Region], name: str, fields: Sequence[Field]) -> tuple[Region, ...]:
-    """The regions, refused where one lies outside of its field; ``name`` says in messages what they are."""
-    return _inside(tuple(regions), name, fields)
-
-
-def _inside(regions: tuple[RegionT, ...], name: str, fields: Sequence[Field]) -> tuple[RegionT, ...]:
-    """The regions, refused where one lies outside of its field."""
-    for number, region in enumerate(regions):
-        if not 0 <= region.field < len(fields):
-            raise FormatError(f"{name} {number} lies in field {region.field}, but the example has {len(fields)}")
-        _check_inside(f"{name} {number}", region, fields[region.field])
-    return regions
-
-
-def _check_inside(name: str, region: Region, source: Field) -> None:
-    """Refuse a region that lies outside of its field."""
-    if isinstance(region, Span) and isinstance(source, str):
-        if not 0 <= region.start <= region.end <= len(source):
-            raise FormatError(f"{name} covers characters {region.start} to {region.end} of a text of {len(source)}")
-    elif isinstance(region, Mask) and isinstance(source, Image):
-        if region.size != source.size:
-            wide, high = source.size
-            raise FormatError(f"{name} is a mask of {region.size[0]} x {region.size[1]} of an image of {wide} x {high}")
-    elif isinstance(region, Box) and isinstance(source, Image):
-        width, height = source.size
-        if not (0 <= region.left <= region.right <= width and 0 <= region.top <= region.bottom <= height):
-            raise FormatError(f"{name} covers {region} of an image of {width} x {height} pixels")
-    else:
-        raise FormatError(f"{name} is a {type(region).__name__}, which does not fit a {type(source).__name__}")
+    return {} if answer is None else {name: plain_answer(answer)}
 
 
 def _shown(region: Region, source: Field) -> str:
@@ -968,7 +653,3 @@ def _shown(region: Region, source: Field) -> str:
         return source[region.start : region.end]
     box = region.bounds if isinstance(region, Mask) else region
     return ":".join(str(number) for number in dataclasses.astuple(box)[:-1])
-
-
-def _is_several(given: object) -> bool:
-    return isinstance(given, Sequence) and not isinstance(given, (str, bytes)) and len(given) in (1, 2)
