@@ -82,6 +82,24 @@ def test_rows_padded_for_a_replay_get_the_same(architecture: str) -> None:
     same(replayed(MANY), didact.explain(MANY, model, explainer))
 
 
+def test_rows_whose_padding_would_be_read_are_not_padded_for_a_replay() -> None:
+    model = tiny("gpt2")
+    explainer = probe(model)
+    plain, replayed = didact.attach(model, explainer), didact.attach(model, explainer, replay=True)
+    fed = plain.encode(MANY[:1])
+    unmasked = {name: own for name, own in fed.items() if name != "attention_mask"}
+    assert replayed.widened(fed)["input_ids"].shape != fed["input_ids"].shape
+    assert replayed.widened(unmasked) is unmasked
+    torch.testing.assert_close(replayed(**unmasked).scores, plain(**fed).scores, atol=1e-5, rtol=1e-5)
+    known = model.network.config.pad_token_id
+    try:
+        model.network.config.pad_token_id = None  # its head then reads the last position, padding or not
+        assert replayed.widened(fed) is fed
+        torch.testing.assert_close(replayed(**fed).logits, plain(**fed).logits, atol=1e-5, rtol=1e-5)
+    finally:
+        model.network.config.pad_token_id = known
+
+
 def test_images_are_not_padded_for_a_replay() -> None:
     images = tiny_images()
     model = load_model(tiny_image_model())

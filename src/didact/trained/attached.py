@@ -141,13 +141,17 @@ class AttachedModel:
         return written(self.graph, self.encode(self._sample()), Path(file))
 
     def widened(self, placed: Inputs) -> Inputs:
-        """What is replayed: rows of tokens padded to a multiple of ``STEP`` positions, if the network has so many."""
-        if "input_ids" not in placed:
+        """What is replayed: rows of tokens padded to a multiple of ``STEP`` positions, if the network has so many.
+
+        They stay as they are where the network would not know padding: without a mask, or without an id for it.
+        """
+        config = getattr(self.model.network, "config", None)
+        nothing, longest = (getattr(config, name, None) for name in ("pad_token_id", "max_position_embeddings"))
+        if nothing is None or "attention_mask" not in placed or len({own.shape for own in placed.values()}) > 1:
             return placed
-        width = placed["input_ids"].shape[1]
-        longest = getattr(self.model.network.config, "max_position_embeddings", None)
+        width = placed["attention_mask"].shape[1]
         more = max(0, min(width + -width % STEP, longest or width + STEP) - width)
-        filling = {OWNER: -1, "input_ids": getattr(self.model.tokenizer, "pad_token_id", None) or 0}
+        filling = {OWNER: -1, "input_ids": nothing}
         return {name: functional.pad(own, (0, more), value=filling.get(name, 0)) for name, own in placed.items()}
 
     def _of_texts(self, texts: Sequence[ExampleLike]) -> AttachedOutput:
