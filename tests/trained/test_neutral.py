@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from didact.cli.reproduce import marked_reviews
 from didact.data.corpus import generate
+from didact.data.load import load_data
 from didact.errors import FormatError, InputError
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
@@ -108,3 +110,13 @@ def test_texts_that_cannot_be_learnt_are_named(
 ) -> None:
     with pytest.raises(InputError, match=message):
         train_neutral(encoder, texts, tmp_path)
+
+
+def test_reviews_in_which_nothing_is_marked_are_left_out_by_the_command(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DIDACT_SHARED", str(shared))
+    every = load_data("movie_rationales", split="l2e_train").examples
+    kept = marked_reviews("l2e_train")
+    assert 0 < len(every) - len(kept) < 50
+    assert all(example.rationale for example in kept)

@@ -10,6 +10,7 @@ from didact import disk
 from didact.cli import options as shared
 from didact.cli import printing, running
 from didact.errors import ParameterError
+from didact.types import Example
 
 NAME = "reproduce"
 HELP = "Show a paper's tables with the numbers measured here beside the printed ones, or measure them."
@@ -115,14 +116,17 @@ def _printed(paper: str, folder: Path | None, *, table: int | None = None, figur
 
 
 def _train(encoder: str, out: Path, device: str | None) -> None:
-    from didact.data.load import load_data
     from didact.trained.neutral import NeutralConfig, train_neutral
 
     disk.check_writable(out / "config.json")
-    train, validation = (
-        [example for example in load_data("movie_rationales", split=split).examples if example.rationale]
-        for split in ("l2e_train", "l2e_validation")
-    )
+    train, validation = map(marked_reviews, ("l2e_train", "l2e_validation"))
     run = train_neutral(encoder, train, out, validation=validation, config=NeutralConfig(device=device))
     printing.line(f"accuracy {run.accuracy:.3f}, neutral without the rationale {run.neutral:.3f}")
     printing.line(out)
+
+
+def marked_reviews(split: str) -> list[Example]:
+    """The film reviews of a split in which people marked something; in a few they did not."""
+    from didact.data.load import load_data
+
+    return [example for example in load_data("movie_rationales", split=split).examples if example.rationale]
