@@ -228,6 +228,18 @@ def _gained(row: Mapping[str, Any]) -> str:
     return f"{gained:+.1f}{star} [{low:.1f}, {high:.1f}]".replace("-", "−")
 
 
+def _graded_hints(name: str) -> str:
+    """What metrics give the explanations of a simulation and the hints of its controls."""
+    folder = RESULTS / "simulability" / name
+    metrics = json.loads((folder / "extras.json").read_text(encoding="utf-8"))["metrics"]
+    arms = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["arms"]
+    shown = {row["explainer"]: f"{row['explainer']} (control)" if row["control"] else row["explainer"] for row in arms}
+    rows = [[shown[one], *(f"{own['values'][one]:.2f}" for own in metrics.values())] for one in shown]
+    return markdown_table(
+        ("", *(f"{metric} {'↑' if own['higher_is_better'] else '↓'}" for metric, own in metrics.items())), rows, "lr"
+    )
+
+
 def _students(_: str) -> str:
     """Student-steps per second, alone and together."""
     rows = []
@@ -612,6 +624,7 @@ TABLES: Mapping[str, Callable[[str], str]] = {
     "gpu": _gpu,
     "grades": _grades,
     "gains": _gains,
+    "graded": _graded_hints,
     "students": _students,
 }
 
