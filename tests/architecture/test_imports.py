@@ -24,8 +24,8 @@ DIDACT = REPO / "src" / "didact"
 
 # The nouns: single modules that everything may import.
 BASE = (
-    "types examples cards regions images errors validation disk checksums locks protocols registry settings provenance "
-    "views code_identity meter progress"
+    "types examples predictions cards regions images errors validation disk checksums locks protocols registry "
+    "settings provenance views code_identity meter progress"
 )
 
 # Room -> the rooms it may import, besides itself and the base. Only rooms further up, and of those only the ones it
