@@ -73,8 +73,12 @@ COSTS = {
     "explain": "prediction",
 }
 """What is timed, and the prediction alone that each is held against: of tensors, or of texts."""
-REPLAYED = {"network, replayed": "network, replayed", "attached, replayed": "network, replayed"}
-"""The same on a GPU that records passes and replays them."""
+REPLAYED = {
+    "attached, scores replayed": "network",
+    "network, replayed": "network, replayed",
+    "attached, replayed": "network, replayed",
+}
+"""The same on a GPU that records passes, or what follows them, and replays them."""
 Row = dict[str, Any]
 
 
@@ -205,7 +209,7 @@ def cost(run: Run) -> None:
     explainer.reads_all = False
     served = attach(model, explainer)
     on_gpu = run.args.device != "cpu"
-    replays = _replays(model, attach(model, explainer, replay=True)) if on_gpu else {}
+    replays = _replays(model, explainer) if on_gpu else {}
     costs = COSTS | {name: REPLAYED[name] for name in replays}
     texts = run.tested(count=32 * run.args.turns)
     for size in BATCHES:
@@ -248,15 +252,17 @@ def _calls(
     }
 
 
-def _replays(model: NetworkModel, served: AttachedModel) -> dict[str, Callable[[Inputs], object]]:
+def _replays(model: NetworkModel, explainer: LearnedExplainer) -> dict[str, Callable[[Inputs], object]]:
     """The recorded pass of a batch's tensors, of the network alone and attached."""
     alone = Replay(lambda inputs: (model.head.outputs(model.network(**inputs)),), parameters(model.network))
+    whole, scores = attach(model, explainer, replay=True), attach(model, explainer, replay="scores")
 
     def network(fed: Inputs) -> object:
         with evaluating(model.network):
-            return alone(served.widened({name: value for name, value in fed.items() if name != OWNER}))
+            return alone(whole.widened({name: value for name, value in fed.items() if name != OWNER}))
 
-    return {"network, replayed": network, "attached, replayed": lambda fed: served(**fed)}  # type: ignore[arg-type]
+    calls = (lambda fed: scores(**fed), network, lambda fed: whole(**fed))
+    return dict(zip(REPLAYED, calls, strict=True))
 
 
 def budget(run: Run) -> None:

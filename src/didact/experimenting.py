@@ -19,7 +19,7 @@ from didact.types import Explanation
 if TYPE_CHECKING:
     from didact.experiments.grading.evaluation import Evaluation
     from didact.experiments.simulability.result import SimulabilityResult
-    from didact.trained.attached import AttachedModel
+    from didact.trained.attached import AttachedModel, Replayed
     from didact.trained.drawn import DrawnExplainer
     from didact.trained.explainer import LearnedExplainer
     from didact.trained.refine import RefinedExplainer
@@ -261,7 +261,7 @@ def simulate(  # noqa: PLR0913 - one call, and every argument but the first has 
 
 
 @checked
-def attach(model: object = DEFAULT, explainer: object = None, *, replay: bool = False) -> AttachedModel:
+def attach(model: object = DEFAULT, explainer: object = None, *, replay: Replayed = False) -> AttachedModel:
     """A model that returns scores beside its predictions, from the same pass and in the batches it is given.
 
     Args:
@@ -270,6 +270,7 @@ def attach(model: object = DEFAULT, explainer: object = None, *, replay: bool = 
             folder or Hub id that it was saved to.
         replay: whether a GPU records the pass for each shape of a batch, from its second batch on, and replays it: what
             a small network waits for there is the launch of its kernels. Rows are padded to lengths that come again.
+            With "scores" the network is called as it is, and only what the explainer computes is replayed.
 
     Returns:
         An object that is called with texts, or with what the network takes, and returns ``logits``, ``scores``,

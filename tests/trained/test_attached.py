@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import didact
-from didact.errors import CapabilityError, InputError, MismatchError, ParameterError
+from didact.errors import CapabilityError, InputError, MismatchError, ModelError, ParameterError
 from didact.meter import metered
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
@@ -98,6 +98,31 @@ def test_rows_whose_padding_would_be_read_are_not_padded_for_a_replay() -> None:
         torch.testing.assert_close(replayed(**fed).logits, plain(**fed).logits, atol=1e-5, rtol=1e-5)
     finally:
         model.network.config.pad_token_id = known
+
+
+def test_scores_alone_may_be_replayed(model: NetworkModel, explainer: LearnedExplainer, served: AttachedModel) -> None:
+    replayed = didact.attach(model, explainer, replay="scores")
+    fed = served.encode(MANY)
+    for _ in range(3):
+        made, wanted = replayed(**fed), served(**fed)
+        for name in ("logits", "label_scores", "scores"):
+            torch.testing.assert_close(getattr(made, name), getattr(wanted, name), atol=1e-5, rtol=1e-5)
+    same(replayed(MANY), didact.explain(MANY, model, explainer))
+    with pytest.raises(ParameterError, match="True, False or 'scores', got 'heads'"):
+        didact.attach(model, explainer, replay="heads")  # type: ignore[arg-type]
+
+
+def test_a_model_that_returns_nan_is_refused_where_its_labels_are_read() -> None:
+    broken = tiny()
+    served = didact.attach(broken, probe(broken))
+    with torch.no_grad():
+        list(broken.network.parameters())[-1].fill_(float("nan"))
+    made = served(MANY)
+    assert torch.isnan(made.logits).all()
+    with pytest.raises(ModelError):
+        _ = made.labels
+    with pytest.raises(ModelError):
+        _ = made.scores
 
 
 def test_images_are_not_padded_for_a_replay() -> None:

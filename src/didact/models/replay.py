@@ -75,7 +75,7 @@ class Replay:
 
     def _key(self, inputs: Inputs) -> object:
         shapes = tuple((name, own.shape, own.dtype, own.device) for name, own in inputs.items())
-        return shapes, tuple(own.data_ptr() for own in self.weights), torch.get_float32_matmul_precision()
+        return shapes, tuple(own.data_ptr() for own in self.weights), torch.backends.cuda.matmul.fp32_precision
 
     def _keep(self, key: object, recorded: _Recorded | None) -> None:
         self._known[key] = recorded

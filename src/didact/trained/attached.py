@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 import numpy as np
 import torch
@@ -33,9 +33,10 @@ from didact.types import Example, Prediction, Units
 
 STEP = 16
 """Rows that are replayed have a multiple of so many positions."""
+Replayed = bool | Literal["scores"]
 
 
-def attach(model: object, explainer: object, *, replay: bool = False) -> AttachedModel:
+def attach(model: object, explainer: object, *, replay: Replayed = False) -> AttachedModel:
     """As ``didact.attach``, for anything that ``load_model`` takes."""
     adapter = load_model(model)
     if not isinstance(adapter, NetworkModel):
@@ -43,27 +44,56 @@ def attach(model: object, explainer: object, *, replay: bool = False) -> Attache
     return AttachedModel(adapter, _learned(explainer), replay=replay)
 
 
-@dataclass(frozen=True, eq=False)
 class AttachedOutput:
     """What one call returned, a row for each text.
 
-    Attributes:
-        logits: outputs of the model as it returns them, (rows, labels).
-        scores: of the units for the predicted label, (rows, units), 0 where a row has fewer units.
-        label_scores: of the units for every label, (rows, labels, units).
-        labels: the predicted label of each row.
-        words: the units of each row as written in its text; empty where only token ids and ``owner`` were given.
-        predictions: label, outputs and probabilities of each row.
-        units: where the words stand; empty where ``words`` is.
+    The tensors stay on the model's device. What is read from them, labels and all that depends on them, is computed
+    when it is asked for: that waits for a GPU, and a model that returned NaN or infinite numbers is refused there.
+
+    Args:
+        model: the explained one.
+        logits: its outputs as it returns them, (rows, labels).
+        scores: of the units for every label, (rows, labels, units or more), 0 where a row has fewer units.
+        units: where the words stand; empty where only token ids and ``owner`` were given.
+        owner: counts the units, where ``scores`` may have more.
     """
 
-    logits: Tensor
-    scores: Tensor
-    label_scores: Tensor
-    labels: list[str]
-    words: list[tuple[str, ...]]
-    predictions: list[Prediction]
-    units: list[Units]
+    def __init__(
+        self, model: NetworkModel, logits: Tensor, scores: Tensor, units: list[Units], owner: Tensor | None = None
+    ) -> None:
+        self.logits = logits
+        self.units = units
+        self._model, self._scores, self._owner = model, scores, owner
+
+    @cached_property
+    def label_scores(self) -> Tensor:
+        """Scores of the units for every label, (rows, labels, units), 0 where a row has fewer units."""
+        return self._scores if self._owner is None else self._scores[..., : _most(self._owner)]
+
+    @cached_property
+    def scores(self) -> Tensor:
+        """Scores of the units for the predicted label, (rows, units)."""
+        device = self._scores.device
+        index = torch.tensor([own.index for own in self.predictions], device=device)
+        return self.label_scores[torch.arange(len(index), device=device), index]
+
+    @cached_property
+    def predictions(self) -> list[Prediction]:
+        """Label, outputs and probabilities of each row."""
+        outputs = self.logits.float().cpu()
+        examples = [own.example for own in self.units] or [Example("")] * len(outputs)
+        check_defined(outputs, examples, self._model.name)
+        return self._model.head.predictions(outputs, EncodedBatch({}, ()))
+
+    @property
+    def labels(self) -> list[str]:
+        """The predicted label of each row."""
+        return [own.label for own in self.predictions]
+
+    @property
+    def words(self) -> list[tuple[str, ...]]:
+        """The units of each row as written in its text; empty where ``units`` is."""
+        return [own.texts for own in self.units]
 
 
 class AttachedModel:
@@ -77,18 +107,21 @@ class AttachedModel:
         model: the explained model.
         explainer: trained for it.
         replay: whether a GPU records the pass for each shape of a batch and replays it; rows are padded to lengths
-            that come again.
+            that come again. With "scores" the network is called as ever, and what follows it is replayed.
     """
 
-    def __init__(self, model: NetworkModel, explainer: LearnedExplainer, *, replay: bool = False) -> None:
+    def __init__(self, model: NetworkModel, explainer: LearnedExplainer, *, replay: Replayed = False) -> None:
+        if replay not in (True, False, "scores"):
+            raise ParameterError(f"replay must be True, False or 'scores', got {shown(replay)}")
         _check(model, explainer)
         with evaluating(model.network):
             _ = model.traits  # sets how many rows a batch may have
         self.model = model
         self.explainer = explainer
         self.graph = OneGraph(model.network, model.head, explainer.shape, explainer.signal)
-        weights = [*parameters(model.network), *parameters(explainer.shape)]
-        self.replay = Replay(self._pass, weights) if replay else None
+        own, every = parameters(explainer.shape), [*parameters(model.network), *parameters(explainer.shape)]
+        self.replay = Replay(self._pass, every) if replay is True else None
+        self.replay_scores = Replay(self._scores, own) if replay == "scores" else None
 
     def __call__(
         self,
@@ -118,8 +151,9 @@ class AttachedModel:
         units: list[Units] = []
         if OWNER not in fed:
             units, fed[OWNER] = self._recovered(fed)
-        logits, scores = self._computed(fed)
-        return self._output(logits, scores, fed, units)
+        waits = fed[OWNER].device.type != "cpu"  # units are counted when they are read
+        logits, scores = self._computed(fed, None if waits else _most(fed[OWNER]))
+        return AttachedOutput(self.model, logits, scores, units, fed[OWNER] if waits else None)
 
     def encode(self, texts: Sequence[ExampleLike]) -> Inputs:
         """What the network and an exported graph take for texts: its inputs, and ``owner``.
@@ -160,48 +194,53 @@ class AttachedModel:
         made: dict[int, tuple[Tensor, Tensor]] = {}
 
         def evaluate(rows: Ints) -> None:
-            logits, scores = self._computed(self._fed([units[row] for row in rows], [codes[row] for row in rows]))
+            some = [units[row] for row in rows]
+            fed = self._fed(some, [codes[row] for row in rows])
+            logits, scores = self._computed(fed, max(1, *map(len, some)))
             made.update(zip(rows.tolist(), zip(logits, scores, strict=True), strict=True))
 
         run("predicting", np.array([len(code) for code in codes], dtype=np.int64), self.model.budget, True, evaluate)
         rows = [made[number] for number in range(len(codes))]
         most = max(scores.shape[1] for _, scores in rows)
         padded = [functional.pad(scores, (0, most - scores.shape[1])) for _, scores in rows]
-        return self._output(torch.stack([logits for logits, _ in rows]), torch.stack(padded), {}, units)
+        return AttachedOutput(self.model, torch.stack([logits for logits, _ in rows]), torch.stack(padded), units)
 
-    def _computed(self, fed: Inputs) -> tuple[Tensor, Tensor]:
-        """One pass: logits (rows, labels) and scores (rows, labels, units), 0 where a row has fewer units."""
-        most = max(1, int(fed[OWNER].max()) + 1)
+    def _computed(self, fed: Inputs, most: int | None) -> tuple[Tensor, Tensor]:
+        """One pass: logits (rows, labels) and scores (rows, labels, most), 0 where a row has fewer units.
+
+        Args:
+            fed: what the graph takes.
+            most: units of a row at most; as many as positions where not given.
+        """
         with evaluating(self.model.network), torch.inference_mode():
             placed = {name: own.to(self.model.reader.device) for name, own in fed.items()}
-            if self.replay is None:
-                logits, by_label = self._pass(placed, most)
-            else:
+            wide = most or placed[OWNER].shape[1]
+            if self.replay is not None:
                 logits, by_label = self.replay(self.widened(placed))
+            elif self.replay_scores is not None:
+                logits, states = self.graph.passed(placed)
+                named = {str(number): own for number, own in enumerate(states)}
+                (by_label,) = self.replay_scores({OWNER: placed[OWNER], **named})
+            else:
+                logits, states = self.graph.passed(placed)
+                by_label = self._by_label(states, placed[OWNER], wide)
         count(forwards=len(logits), evaluated=len(logits))
-        return logits, by_label[..., :most]
+        return logits, by_label[..., :wide]
 
-    def _pass(self, placed: Inputs, most: int | None = None) -> tuple[Tensor, Tensor]:
-        """The same for so many units in each row; as many as positions where not given."""
-        owner = placed[OWNER]
-        logits, scores = self.graph.computed(placed, most or owner.shape[1])
-        known = torch.arange(scores.shape[1], device=scores.device) <= owner.amax(1, keepdim=True)
-        return logits, torch.where(known[:, None], scores.transpose(1, 2), 0.0)
+    def _pass(self, placed: Inputs) -> tuple[Tensor, ...]:
+        """The whole of it, for as many units as positions."""
+        logits, states = self.graph.passed(placed)
+        return logits, self._by_label(states, placed[OWNER], placed[OWNER].shape[1])
 
-    def _output(self, logits: Tensor, by_label: Tensor, fed: Inputs, units: list[Units]) -> AttachedOutput:
-        outputs = logits.float().cpu()
-        check_defined(outputs, [own.example for own in units] or [Example("")] * len(outputs), self.model.name)
-        predictions = self.model.head.predictions(outputs, EncodedBatch(fed, ()))
-        index = torch.tensor([own.index for own in predictions], device=by_label.device)
-        return AttachedOutput(
-            logits=logits,
-            scores=by_label[torch.arange(len(index), device=by_label.device), index],
-            label_scores=by_label,
-            labels=[own.label for own in predictions],
-            words=[own.texts for own in units],
-            predictions=predictions,
-            units=units,
-        )
+    def _scores(self, read: Inputs) -> tuple[Tensor, ...]:
+        """What follows the network, from its states by number and ``owner``."""
+        owner = read[OWNER]
+        return (self._by_label([own for name, own in read.items() if name != OWNER], owner, owner.shape[1]),)
+
+    def _by_label(self, states: Sequence[Tensor], owner: Tensor, most: int) -> Tensor:
+        scores = self.graph.scored(states, owner, most)
+        known = torch.arange(most, device=scores.device) <= owner.amax(1, keepdim=True)
+        return torch.where(known[:, None], scores.transpose(1, 2), 0.0)
 
     def _read(self, texts: Sequence[ExampleLike]) -> tuple[list[Units], Inputs]:
         units, codes = self._encoded(texts)
@@ -254,6 +293,11 @@ class AttachedModel:
         if not example.is_textual:
             return [example] * 3
         return [Example(*(" ".join([text] * times) for text in example.texts)) for times in (1, 2, 3)]
+
+
+def _most(owner: Tensor) -> int:
+    """Units of the row that has most."""
+    return max(1, int(owner.max()) + 1)
 
 
 def _learned(explainer: object) -> LearnedExplainer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -47,11 +48,18 @@ class OneGraph(nn.Module):
 
     def computed(self, inputs: Inputs, most: int) -> tuple[Tensor, Tensor]:
         """The same for inputs by name, with so many units per row: scores (rows, most, labels)."""
+        logits, states = self.passed(inputs)
+        return logits, self.scored(states, inputs[OWNER], most)
+
+    def passed(self, inputs: Inputs) -> tuple[Tensor, list[Tensor]]:
+        """The network's part: logits, and the states that the shape reads."""
         fed = {name: value for name, value in inputs.items() if name != OWNER}
         with watched(self.network, self.shape.layers) as states:
-            logits = self.head.outputs(self.network(**fed))
-            numbers = self.shape.of_owners(states(), inputs[OWNER], most)
-        return logits, self.signal.scores(numbers)
+            return self.head.outputs(self.network(**fed)), states()
+
+    def scored(self, states: Sequence[Tensor], owner: Tensor, most: int) -> Tensor:
+        """The explainer's part: scores (rows, most, labels)."""
+        return self.signal.scores(self.shape.of_owners(states, owner, most))
 
 
 def written(graph: OneGraph, inputs: Inputs, file: Path) -> Path:
