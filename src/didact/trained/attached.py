@@ -240,7 +240,7 @@ class AttachedModel:
     def _by_label(self, states: Sequence[Tensor], owner: Tensor, most: int) -> Tensor:
         scores = self.graph.scored(states, owner, most)
         known = torch.arange(most, device=scores.device) <= owner.amax(1, keepdim=True)
-        return torch.where(known[:, None], scores.transpose(1, 2), 0.0)
+        return scores.transpose(1, 2) * known[:, None]
 
     def _read(self, texts: Sequence[ExampleLike]) -> tuple[list[Units], Inputs]:
         units, codes = self._encoded(texts)

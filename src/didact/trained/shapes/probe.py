@@ -146,7 +146,9 @@ class Probe(Shape):
         if self.config.norm == "unit":
             states = functional.layer_norm(states, (self.config.size,))
         states = states if self.project is None else self.project(states)
-        numbers = self._numbers(states, batch["present"], None if self.label is None else self.label(target)[:, None])
+        present = batch["present"]
+        label = None if self.label is None else self.label(target)[:, None]
+        numbers = self._numbers(states, present.sum(1), present, label)
         if self.label is not None:
             return numbers
         each = self._by_label(numbers)
@@ -184,14 +186,16 @@ class Probe(Shape):
         read = normalised_positions([own.to(device) for own in states])
         read = read if self.project is None else self.project(read)
         weights = owner_weights(owners.to(device), most)
-        return self._by_label(self._numbers(weights @ read, weights.sum(-1) > 0, None))
+        present = weights.sum(-1) > 0 if self.blocks else None
+        count = weights.sum((1, 2))  # a unit's weights add up to 1
+        return self._by_label(self._numbers(weights @ read, count, present, None))
 
-    def _numbers(self, states: Tensor, present: Tensor, label: Tensor | None) -> Tensor:
+    def _numbers(self, states: Tensor, count: Tensor, present: Tensor | None, label: Tensor | None) -> Tensor:
         """From what is read of the units to the outputs: (rows, units, size or rank) -> (rows, units, numbers).
 
-        States are 0 where no unit is ``present``.
+        States are 0 where no unit is ``present``, which only ``blocks`` read; ``count`` is how many are.
         """
-        mean = states.sum(1, keepdim=True) / present.sum(1).clamp_min(1)[:, None, None]
+        mean = states.sum(1, keepdim=True) / count.clamp_min(1)[:, None, None]
         inner = self.own(states) + self.around(mean)
         inner = functional.gelu(inner if label is None else inner + label)
         for block in self.blocks:
