@@ -48,7 +48,7 @@ class AttachedOutput:
     """What one call returned, a row for each text.
 
     The tensors stay on the model's device. What is read from them, labels and all that depends on them, is computed
-    when it is asked for: that waits for a GPU, and a model that returned NaN or infinite numbers is refused there.
+    when it is read: that waits for a GPU, and a model that returned NaN or infinite numbers is refused there.
 
     Args:
         model: the explained one.
