@@ -253,6 +253,17 @@ def _students(_: str) -> str:
     return markdown_table(heads, rows, "llr")
 
 
+def _closed_form(name: str) -> str:
+    """What hints are worth to students in closed form, by the record of ``benchmarks.closed_form``."""
+    record = json.loads((RESULTS / "simulability" / f"{name}.json").read_text(encoding="utf-8"))
+    rows = [["none", f"{100 * record['none']['mean']:.1f}"]]
+    for row in record["rows"]:
+        named = f"{row['method']} (control)" if row["is_control"] else row["method"]
+        star = " *" if row["p"] < 0.05 else ""
+        rows.append([named, f"{row['gain']:+.2f}{star} [{row['low']:.2f}, {row['high']:.2f}]".replace("-", "−")])
+    return markdown_table(("hints of", "gain"), rows, "l")
+
+
 # Single figures, as docs/claims.toml asks for them
 
 
@@ -626,6 +637,7 @@ TABLES: Mapping[str, Callable[[str], str]] = {
     "gains": _gains,
     "graded": _graded_hints,
     "students": _students,
+    "closed": _closed_form,
 }
 
 

@@ -108,8 +108,9 @@ def test_scores_alone_may_be_replayed(model: NetworkModel, explainer: LearnedExp
         for name in ("logits", "label_scores", "scores"):
             torch.testing.assert_close(getattr(made, name), getattr(wanted, name), atol=1e-5, rtol=1e-5)
     same(replayed(MANY), didact.explain(MANY, model, explainer))
-    with pytest.raises(ParameterError, match="True, False or 'scores', got 'heads'"):
-        didact.attach(model, explainer, replay="heads")  # type: ignore[arg-type]
+    for wrong in ("heads", 1):
+        with pytest.raises(ParameterError, match=f"True, False or 'scores', got {wrong!r}"):
+            didact.attach(model, explainer, replay=wrong)  # type: ignore[arg-type]
 
 
 def test_a_model_that_returns_nan_is_refused_where_its_labels_are_read() -> None:

@@ -107,11 +107,11 @@ class AttachedModel:
         model: the explained model.
         explainer: trained for it.
         replay: whether a GPU records the pass for each shape of a batch and replays it; rows are padded to lengths
-            that come again. With "scores" the network is called as ever, and what follows it is replayed.
+            that come again. With "scores" the network is called as it is, and what follows it is replayed.
     """
 
     def __init__(self, model: NetworkModel, explainer: LearnedExplainer, *, replay: Replayed = False) -> None:
-        if replay not in (True, False, "scores"):
+        if not isinstance(replay, bool) and replay != "scores":
             raise ParameterError(f"replay must be True, False or 'scores', got {shown(replay)}")
         _check(model, explainer)
         with evaluating(model.network):
