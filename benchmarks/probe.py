@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from benchmarks.common import machine, prepare
 from didact.attribution.base import ATTRIBUTIONS
@@ -254,12 +255,16 @@ def _calls(
 
 def _replays(model: NetworkModel, explainer: LearnedExplainer) -> dict[str, Callable[[Inputs], object]]:
     """The recorded pass of a batch's tensors, of the network alone and attached."""
-    alone = Replay(lambda inputs: (model.head.outputs(model.network(**inputs)),), parameters(model.network))
     whole, scores = attach(model, explainer, replay=True), attach(model, explainer, replay="scores")
 
-    def network(fed: Inputs) -> object:
+    def passed(inputs: Inputs) -> tuple[Tensor, ...]:
         with evaluating(model.network):
-            return alone(whole.widened({name: value for name, value in fed.items() if name != OWNER}))
+            return (model.head.outputs(model.network(**inputs)),)
+
+    alone = Replay(passed, parameters(model.network))
+
+    def network(fed: Inputs) -> object:
+        return alone(whole.widened({name: value for name, value in fed.items() if name != OWNER}))
 
     calls = (lambda fed: scores(**fed), network, lambda fed: whole(**fed))
     return dict(zip(REPLAYED, calls, strict=True))

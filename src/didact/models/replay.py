@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -49,33 +50,41 @@ class Replay:
         self.most = most
         self._known: OrderedDict[object, _Recorded | None] = OrderedDict()
         self._refused: set[object] = set()
+        self._lock = threading.Lock()  # a graph has its tensors once
 
     def __call__(self, inputs: Inputs) -> tuple[Tensor, ...]:
         """What the function returns for these inputs, in tensors of its own."""
         with torch.inference_mode():
             if any(own.device.type != "cuda" for own in inputs.values()):
                 return self.function(inputs)
-            key = self._key(inputs)
-            if key in self._refused:
-                return self.function(inputs)
-            if key not in self._known:
-                self._keep(key, None)
-                return self.function(inputs)
-            recorded = self._known[key] or self._record(inputs)
-            self._keep(key, recorded)
-            if recorded is None:
-                self._refused.add(key)
-                return self.function(inputs)
-            return recorded.replay(inputs)
+            with self._lock:
+                recorded = self._recorded(inputs)
+                if recorded is not None:
+                    return recorded.replay(inputs)
+            return self.function(inputs)
 
     @property
     def recorded(self) -> int:
         """Graphs that are kept now."""
         return sum(own is not None for own in self._known.values())
 
+    def _recorded(self, inputs: Inputs) -> _Recorded | None:
+        """The graph of inputs of this shape; None where it comes for the first time, or cannot be recorded."""
+        key = self._key(inputs)
+        if key in self._refused:
+            return None
+        if key not in self._known:
+            self._keep(key, None)
+            return None
+        recorded = self._known[key] or self._record(inputs)
+        self._keep(key, recorded)
+        if recorded is None:
+            self._refused.add(key)
+        return recorded
+
     def _key(self, inputs: Inputs) -> object:
         shapes = tuple((name, own.shape, own.dtype, own.device) for name, own in inputs.items())
-        return shapes, tuple(own.data_ptr() for own in self.weights), torch.backends.cuda.matmul.fp32_precision
+        return shapes, tuple(map(Tensor.data_ptr, self.weights)), torch.backends.cuda.matmul.fp32_precision
 
     def _keep(self, key: object, recorded: _Recorded | None) -> None:
         self._known[key] = recorded

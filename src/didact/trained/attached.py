@@ -186,6 +186,8 @@ class AttachedModel:
         width = placed["attention_mask"].shape[1]
         more = max(0, min(width + -width % STEP, longest or width + STEP) - width)
         filling = {OWNER: -1, "input_ids": nothing}
+        if not more:
+            return placed
         return {name: functional.pad(own, (0, more), value=filling.get(name, 0)) for name, own in placed.items()}
 
     def _of_texts(self, texts: Sequence[ExampleLike]) -> AttachedOutput:
@@ -212,25 +214,33 @@ class AttachedModel:
             fed: what the graph takes.
             most: units of a row at most; as many as positions where not given.
         """
-        with evaluating(self.model.network), torch.inference_mode():
-            placed = {name: own.to(self.model.reader.device) for name, own in fed.items()}
-            wide = most or placed[OWNER].shape[1]
+        device = self.model.reader.device
+        placed = {name: own.to(device) for name, own in fed.items()}
+        wide = most or placed[OWNER].shape[1]
+        with torch.inference_mode():
             if self.replay is not None:
                 logits, by_label = self.replay(self.widened(placed))
-            elif self.replay_scores is not None:
-                logits, states = self.graph.passed(placed)
-                named = {str(number): own for number, own in enumerate(states)}
-                (by_label,) = self.replay_scores({OWNER: placed[OWNER], **named})
             else:
-                logits, states = self.graph.passed(placed)
-                by_label = self._by_label(states, placed[OWNER], wide)
-        count(forwards=len(logits), evaluated=len(logits))
+                logits, states = self._passed(placed)
+                by_label = self._of_states(states, placed[OWNER], wide)
+        rows = logits.shape[0]
+        count(forwards=rows, evaluated=rows)
         return logits, by_label[..., :wide]
+
+    def _passed(self, placed: Inputs) -> tuple[Tensor, list[Tensor]]:
+        with evaluating(self.model.network):
+            return self.graph.passed(placed)
 
     def _pass(self, placed: Inputs) -> tuple[Tensor, ...]:
         """The whole of it, for as many units as positions."""
-        logits, states = self.graph.passed(placed)
+        logits, states = self._passed(placed)
         return logits, self._by_label(states, placed[OWNER], placed[OWNER].shape[1])
+
+    def _of_states(self, states: Sequence[Tensor], owner: Tensor, most: int) -> Tensor:
+        if self.replay_scores is None:
+            return self._by_label(states, owner, most)
+        named = {str(number): own for number, own in enumerate(states)}
+        return self.replay_scores({OWNER: owner, **named})[0]
 
     def _scores(self, read: Inputs) -> tuple[Tensor, ...]:
         """What follows the network, from its states by number and ``owner``."""
