@@ -255,7 +255,7 @@ def _students(_: str) -> str:
 
 def _closed_form(name: str) -> str:
     """What hints are worth to students in closed form, by the record of ``benchmarks.closed_form``."""
-    record = json.loads((RESULTS / "simulability" / f"{name}.json").read_text(encoding="utf-8"))
+    record = json.loads((RESULTS / "closed_form" / f"{name}.json").read_text(encoding="utf-8"))
     rows = [["none", f"{100 * record['none']['mean']:.1f}"]]
     for row in record["rows"]:
         named = f"{row['method']} (control)" if row["is_control"] else row["method"]
