@@ -223,9 +223,14 @@ def _gains(what: str) -> str:
 def _gained(row: Mapping[str, Any]) -> str:
     if row["gain"] is None:
         return f"{100 * row['score']:.1f}"
-    star = " *" if row["adjusted"] is not None and row["adjusted"] < 0.05 else ""
-    gained, low, high = (100 * row[key] for key in ("gain", "low", "high"))
-    return f"{gained:+.1f}{star} [{low:.1f}, {high:.1f}]".replace("-", "−")
+    return _gain_cell([100 * row[key] for key in ("gain", "low", "high")], row["adjusted"], 1)
+
+
+def _gain_cell(points: Sequence[float], p: float | None, digits: int) -> str:
+    """A gain with its interval, and a star where it is significant."""
+    gained, low, high = points
+    star = " *" if p is not None and p < 0.05 else ""
+    return f"{gained:+.{digits}f}{star} [{low:.{digits}f}, {high:.{digits}f}]".replace("-", "−")
 
 
 def _graded_hints(name: str) -> str:
@@ -259,8 +264,7 @@ def _closed_form(name: str) -> str:
     rows = [["none", f"{100 * record['none']['mean']:.1f}"]]
     for row in record["rows"]:
         named = f"{row['method']} (control)" if row["is_control"] else row["method"]
-        star = " *" if row["p"] < 0.05 else ""
-        rows.append([named, f"{row['gain']:+.2f}{star} [{row['low']:.2f}, {row['high']:.2f}]".replace("-", "−")])
+        rows.append([named, _gain_cell([row[key] for key in ("gain", "low", "high")], row["p"], 2)])
     return markdown_table(("hints of", "gain"), rows, "l")
 
 

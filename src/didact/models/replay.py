@@ -58,7 +58,7 @@ class Replay:
             if any(own.device.type != "cuda" for own in inputs.values()):
                 return self.function(inputs)
             with self._lock:
-                recorded = self._recorded(inputs)
+                recorded = self._graph_of(inputs)
                 if recorded is not None:
                     return recorded.replay(inputs)
             return self.function(inputs)
@@ -68,7 +68,7 @@ class Replay:
         """Graphs that are kept now."""
         return sum(own is not None for own in self._known.values())
 
-    def _recorded(self, inputs: Inputs) -> _Recorded | None:
+    def _graph_of(self, inputs: Inputs) -> _Recorded | None:
         """The graph of inputs of this shape; None where it comes for the first time, or cannot be recorded."""
         key = self._key(inputs)
         if key in self._refused:

@@ -44,12 +44,8 @@ class OneGraph(nn.Module):
     def forward(self, *columns: Tensor) -> tuple[Tensor, Tensor]:
         """Inputs in the order of ``names`` -> logits (rows, labels) and scores (rows, positions, labels)."""
         inputs = dict(zip(self.names, columns, strict=True))
-        return self.computed(inputs, inputs[OWNER].shape[1])
-
-    def computed(self, inputs: Inputs, most: int) -> tuple[Tensor, Tensor]:
-        """The same for inputs by name, with so many units per row: scores (rows, most, labels)."""
         logits, states = self.passed(inputs)
-        return logits, self.scored(states, inputs[OWNER], most)
+        return logits, self.scored(states, inputs[OWNER], inputs[OWNER].shape[1])
 
     def passed(self, inputs: Inputs) -> tuple[Tensor, list[Tensor]]:
         """The network's part: logits, and the states that the shape reads."""
