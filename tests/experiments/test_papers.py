@@ -249,6 +249,33 @@ def test_the_results_in_the_documentation_are_shown_with_their_texts(capsys: pyt
         assert learnt in shown
 
 
+@pytest.mark.parametrize("paper", ["l2e", "simulability"])
+def test_every_number_that_a_paper_prints_has_one_beside_it(paper: str, capsys: pytest.CaptureFixture[str]) -> None:
+    results = Path(__file__).parents[2] / "docs" / "results" / paper
+    assert main(["reproduce", paper, "--results", str(results)]) == 0
+    empty, title = [], ""
+    for line in capsys.readouterr().out.splitlines():
+        title = line if line.startswith("## ") else title
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        sides = zip(cells[1:], cells[2:], strict=False)
+        if line.startswith("| ") and any(published[:1].isdigit() and here == "–" for published, here in sides):
+            empty.append(f"{title}: {cells[:2]}")
+    # The paper's Table 7 needs a model that answers questions and links phrases.
+    assert all(paper == "simulability" and line.startswith("## Table 7:") for line in empty), empty
+
+
+def test_random_scores_are_graded_by_their_top_words_where_words_are_labelled(
+    finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reproduce", "l2e", "--table", "1", "--results", str(finished)]) == 0
+    shown = capsys.readouterr().out
+    row = next(line for line in shown.splitlines() if line.startswith("| random | A |"))
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells[5] == cells[11] != "–"  # SST-2: ranking and labelling
+    assert "random: random scores label no words" in shown
+    assert "| random | L2E |" not in shown
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -549,6 +576,26 @@ def test_reviews_are_compared_by_all_words_by_annotated_ones_and_without_stop_wo
     assert found["iou all words"] == pytest.approx([2 / 3] * 2)
     assert found["iou annotated words"] == pytest.approx([1 / 2] * 2)
     assert found["iou without stop words"] == pytest.approx([1 / 2] * 2)
+
+
+def test_peoples_rationales_are_compared_among_reviews_of_the_label_that_people_gave(tmp_path: Path) -> None:
+    rows = [
+        {"text": "good fun, a good plot", "label": "pos", "rationale": [[0, 8]]},
+        {"text": "good songs, a good plot", "label": "pos", "rationale": [[0, 4]]},
+        {"text": "bad songs, a bad plot", "label": "neg", "rationale": [[0, 9]]},
+        {"text": "bad songs, a good plot", "label": "neg", "rationale": [[4, 9]]},
+    ]
+    (tmp_path / "reviews.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    recipe = tmp_path / "reviews.toml"
+    test = f'{{ source = "{tmp_path}/reviews.jsonl" }}'
+    recipe.write_text(STUDY.replace('{ source = "corpus", limit = 6, seed = 3 }', test), encoding="utf-8")
+    desk = job(recipe, tmp_path / "work")
+    assert [step.name for step in desk._controls] == ["grade/random", "grade/human"]
+    found = gather(desk.grade_human())
+    # {good, fun} and {good}; {bad, songs} and {songs}.
+    assert found["iou all words"]["human"] == pytest.approx([1 / 2] * 4)
+    assert found["iou annotated words"]["human"] == pytest.approx([1 / 2] * 4)
+    assert versus(found | {"iou all words": found["iou all words"] | {"l2e labelling(lime)": np.zeros(4)}}) == []
 
 
 def test_sizes_of_the_data_and_the_last_figure_stand_in_the_output(finished: Path) -> None:

@@ -22,7 +22,7 @@ from didact.metrics.plausibility.rationale_f1 import RationaleF1
 from didact.metrics.stability.neighbour_iou import NeighbourIou
 from didact.protocols import Evidence, Model
 from didact.trained.signals.labelling import kinds
-from didact.types import Explanation, Floats, Scale, Target, overlapping
+from didact.types import Explanation, Floats, Prediction, Scale, Target, overlapping
 
 Bools = NDArray[np.bool_]
 
@@ -112,6 +112,17 @@ def stability(explanations: Sequence[Explanation]) -> dict[str, list[float]]:
         fewer = [_only(one, of(one)) for one in explanations]
         columns[f"iou {name}"] = [grade.value for grade in metric.measure(Evidence(fewer))]
     return columns
+
+
+def stability_of_people(rationales: Sequence[Explanation]) -> dict[str, list[float]]:
+    """The same of human rationales, among reviews to which people gave the same label, whatever the model predicts."""
+    return stability([_of_gold(one) for one in rationales])
+
+
+def _of_gold(rationale: Explanation) -> Explanation:
+    """The same as an explanation of the gold label alone."""
+    label = str(rationale.example.label)
+    return dataclasses.replace(rationale, target=Target(0, label), prediction=Prediction((label,), (0.0,), (1.0,)))
 
 
 def _only(explanation: Explanation, chosen: Bools) -> Explanation:

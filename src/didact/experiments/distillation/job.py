@@ -30,7 +30,7 @@ from didact.experiments.distillation.networks import Network, train_network
 from didact.experiments.distillation.recipe import DistillationRecipe, learned_label
 from didact.experiments.distillation.records import METRICS_OF_ALL, StudyGrader, manifest_of
 from didact.experiments.distillation.speed import measure_speed
-from didact.experiments.distillation.summary import RANDOM, gather, means, versus
+from didact.experiments.distillation.summary import HUMAN, RANDOM, gather, means, versus
 from didact.experiments.engine.naming import example_names
 from didact.experiments.engine.objects import write_object
 from didact.experiments.engine.steps import KeyedStep, RecipeJob, Round, RunOptions
@@ -95,7 +95,7 @@ class DistillationJob(RecipeJob):
         steps: list[KeyedStep] = []
         for entry in self.recipe.references:
             steps += self._steps_of(entry.label)
-        yield Round("labels, networks and grades", [*steps, self._random])
+        yield Round("labels, networks and grades", [*steps, *self._controls])
 
     def closing(self) -> Sequence[KeyedStep]:
         """Seconds per text, with nothing else running."""
@@ -145,6 +145,11 @@ class DistillationJob(RecipeJob):
             explained = ATTRIBUTIONS.get(RANDOM).configured(seed=seed).explain(self.model, self.texts["test"])
             tables.append(self._grader.records(RANDOM, seed, self._grader.grades(explained), explained))
         return pa.concat_tables(tables)
+
+    def grade_human(self) -> pa.Table:
+        """Stability of the rationales that people gave."""
+        explained = ATTRIBUTIONS.get(HUMAN).configured().explain(self.model, self.texts["test"])
+        return self._grader.records(HUMAN, 0, grading.stability_of_people(explained), explained)
 
     def learn(self, reference: str, reading: str, signal: str, seed: int) -> pa.Table:
         """Train one network, explain the test texts with it and grade them."""
@@ -262,10 +267,15 @@ class DistillationJob(RecipeJob):
         return KeyedStep(name, key, "learn", arguments, frozenset({gathering.name}))
 
     @property
-    def _random(self) -> KeyedStep:
+    def _controls(self) -> list[KeyedStep]:
+        """Random scores, and people's rationales where all test texts have one."""
         tested = [one.fingerprint for one in self.texts["test"]]
         key = content_hash(["random", keys.origin(self.model), tested, self.recipe.initialisations, self._measures])
-        return KeyedStep("grade/random", key, "grade_random")
+        steps = [KeyedStep("grade/random", key, "grade_random")]
+        if all(one.rationale is not None for one in self.texts["test"]):
+            key = content_hash(["human", keys.origin(self.model), tested, self._measures])
+            steps.append(KeyedStep("grade/human", key, "grade_human"))
+        return steps
 
     def _variants(self, reference: str) -> list[Network]:
         return [
@@ -281,7 +291,7 @@ class DistillationJob(RecipeJob):
     @property
     def _graded(self) -> list[KeyedStep]:
         """All steps that give records."""
-        return [*(self._grading(entry.label) for entry in self.recipe.references), *self._networks, self._random]
+        return [*(self._grading(entry.label) for entry in self.recipe.references), *self._networks, *self._controls]
 
     # Labels.
 

@@ -25,6 +25,7 @@ LEARNED = re.compile(r"(?P<kind>l2e\S*) (?P<signal>\w+)\((?P<reference>\w+)\)")
 NAMED = re.compile(r"\w+")
 """A reference by its scores as given."""
 RANDOM = "random"
+HUMAN = "human"
 COSTS = ("forwards", "seconds")
 """Measured beside the grades, and not tested: texts that are explained together share one time."""
 Grades = Mapping[str, Mapping[str, Floats]]
@@ -123,7 +124,7 @@ def _with_means_tested(rows: Sequence[LearnedVersusReference], grades: Grades) -
 def _pairs(rows: Mapping[str, Floats]) -> Iterable[tuple[str, str]]:
     learned = {own: matched for own in rows if (matched := LEARNED.fullmatch(own)) is not None}
     sources = {matched["reference"] for matched in learned.values()}
-    alone = [name for name in rows if NAMED.fullmatch(name) and name not in {*sources, RANDOM}]
+    alone = [name for name in rows if NAMED.fullmatch(name) and name not in {*sources, RANDOM, HUMAN}]
     for own, matched in learned.items():
         if matched["reference"] in rows:
             yield own, matched["reference"]

@@ -11,7 +11,7 @@ from typing import TypedDict, cast
 from didact.errors import FormatError, InputError, ParameterError
 from didact.experiments.distillation import grading
 from didact.experiments.distillation.report import read_summary
-from didact.experiments.distillation.summary import Grades, LearnedVersusReference, gather, spread, versus
+from didact.experiments.distillation.summary import RANDOM, Grades, LearnedVersusReference, gather, spread, versus
 from didact.experiments.engine.study import SPLITS
 from didact.experiments.papers.cells import shown
 from didact.experiments.papers.l2e_published import FIGURES, REFERENCE, SIZES, SPEED, TABLES, L2ETable
@@ -196,6 +196,12 @@ class _Column:
 
 _TABLE_METRICS = {2: grading.POSITIVE, 8: grading.NEGATIVE, 9: grading.LOG_ODDS}
 _IOU = {3: "semantic", 7: "lexical"}
+_OF_CHANCE = {
+    grading.POSITIVE: grading.LOG_ODDS,
+    grading.NEGATIVE: grading.LOG_ODDS,
+    grading.LABELLED_AGREEMENT: grading.AGREEMENT,
+}
+"""Random scores label no words; where labelled words are selected, they are graded by the top 30 % of their order."""
 
 
 def _column(printed: L2ETable, place: int) -> _Column:
@@ -222,7 +228,7 @@ def _rows(printed: L2ETable, results: Results) -> Iterable[tuple[str, str]]:
         for rows in results.grades[name].values():
             extra |= {label: None for label in sorted(rows) if label not in printed.rows and label.isidentifier()}
     for reference in extra:
-        yield from ((reference, who) for who in ("A", "L2E"))
+        yield from ((reference, who) for who in (("A",) if reference == RANDOM else ("A", "L2E")))
 
 
 def _row(printed: L2ETable, results: Results, columns: Sequence[_Column], reference: str, who: str) -> list[str]:
@@ -236,8 +242,8 @@ def _row(printed: L2ETable, results: Results, columns: Sequence[_Column], refere
 def _measured(results: Results, column: _Column, reference: str, who: str) -> str:
     metric = column.both if who == "Both" else column.metric
     label = reference if who == "A" else f"l2e {column.signal}({reference})"
-    if reference == "random" and metric in (grading.POSITIVE, grading.NEGATIVE):
-        metric = grading.LOG_ODDS  # chance has no positive words: the top 30 % of its order
+    if reference == RANDOM:
+        metric = _OF_CHANCE.get(metric, metric)
     values = results.grades.get(column.data, {}).get(metric, {}).get(label)
     if values is None:
         return "–"
@@ -263,8 +269,10 @@ def _notes(printed: L2ETable, results: Results) -> list[str]:
         f"Paper: {REFERENCE}. Here: mean ± 1.96 standard errors over texts, initialisations averaged; * differs from A "
         "(Wilcoxon, Holm). Models, texts and sample sizes are not the paper's: compare rows, not numbers."
     ]
-    data = dict.fromkeys(_column(printed, place).data for place in range(len(printed.columns)))
-    for name in data:
+    columns = [_column(printed, place) for place in range(len(printed.columns))]
+    if any(column.metric in _OF_CHANCE for column in columns):
+        lines.append("random: random scores label no words, so these are the top 30 % of their order.")
+    for name in dict.fromkeys(column.data for column in columns):
         if name not in results.grades:
             lines.append(_missing(name, results))
         elif name in results.summaries:
