@@ -206,8 +206,8 @@ def gain(name: str, setting: tuple[str, str, int], method: str) -> dict[str, Any
 
 
 def _gains(what: str) -> str:
-    """Gains with intervals: methods by settings; a setting is given as student/channel/size."""
-    name, *given = what.split(":")
+    """Gains with intervals: methods by settings; a setting is given as student/channel/size, with ~ for a space."""
+    name, *given = what.replace("~", " ").split(":")
     settings = [
         (student, channel.replace("_", " "), int(size)) for student, channel, size in (s.split("/") for s in given)
     ]

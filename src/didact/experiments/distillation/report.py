@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,7 @@ COLUMNS = {
     "iou_lexical_top": "IoU lexical, top",
     "iou_semantic_top": "IoU semantic, top",
 }
+_HEADS = ("reference, signal", "beside", "training texts", *COLUMNS.values())
 NOTE = (
     "learned / reference = ratio, means over the test texts on which both are defined; (n): how many these are, where "
     "some are left out; *: the means differ (studentised bootstrap, corrected over all metrics and networks). A "
@@ -56,9 +58,11 @@ def markdown(summary: Options) -> str:
 
 
 def table(summary: Options) -> str:
-    """A row per network and what it stands beside, and what random scores have."""
-    heads = ("reference, signal", "beside", "training texts", *COLUMNS.values())
-    return markdown_table(heads, [*_rows(summary), _chance(summary)], "llrl")
+    """A row per network and what it stands beside, and what random scores have; metrics that none has are left out."""
+    columns = zip(_HEADS, *_rows(summary), _chance(summary), strict=True)
+    kept = [cells for cells in columns if cells[0] in _HEADS[:3] or set(cells[1:]) != {"–"}]
+    heads, *rows = zip(*kept, strict=True)
+    return markdown_table(heads, rows, "llrl")
 
 
 def _rows(summary: Options) -> Iterator[list[str]]:
@@ -77,7 +81,7 @@ def _network(summary: Options, reference: str, signal: str, reading: str) -> Ite
         return
     title = f"{reference}, {signal.replace('_', ' ')}"
     title += READS[reading]
-    title += "" if len(facts) == 3 else f", {len(facts)} initialisations"
+    title += {1: ", 1 initialisation", 3: ""}.get(len(facts), f", {len(facts)} initialisations")
     texts = max(row["n"] for row in summary["versus"])
     for beside, words in ((f"abs({reference})", "absolute weights"), (reference, "weights as given")):
         if any(known == beside for _, known in rows) and (beside == reference or signal == "ranking"):
@@ -92,12 +96,14 @@ def _network(summary: Options, reference: str, signal: str, reading: str) -> Ite
 
 def _chance(summary: Options) -> list[str]:
     known = summary["means"].get("random", {})
-    return ["random scores", "", "", *(f"{known[metric][0]:.3g}" if metric in known else "–" for metric in COLUMNS)]
+    means = [known.get(metric, [math.nan])[0] for metric in COLUMNS]
+    return ["random scores", "", "", *("–" if math.isnan(mean) else f"{mean:.3g}" for mean in means)]
 
 
 def _cell(row: Options | None, texts: int) -> str:
-    if row is None:
+    if row is None or not row["n"]:
         return "–"
     star = "*" if row.get("differs") else ""
     count = f" ({row['n']:,})" if row["n"] < texts else ""
-    return f"{row['own']:.3g} / {row['theirs']:.3g} = {row['ratio']:.2f}{star}{count}"
+    ratio = "" if math.isnan(row["ratio"]) else f" = {row['ratio']:.2f}"
+    return f"{row['own']:.3g} / {row['theirs']:.3g}{ratio}{star}{count}"
