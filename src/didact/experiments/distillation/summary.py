@@ -93,11 +93,16 @@ def spread(values: Floats) -> tuple[float, float, int]:
 
 
 def versus(grades: Grades) -> list[LearnedVersusReference]:
-    """Every learned explainer beside its reference, on every metric that has both.
+    """Every learned explainer beside its reference, on every metric that has both, with all tests.
 
     One that ranks by absolute weight has two rows: beside the reference as it is, and beside its absolute scores. All
     of them stand beside references that no network learns from, too.
     """
+    return _with_means_tested(as_in_the_paper(grades), grades)
+
+
+def as_in_the_paper(grades: Grades) -> list[LearnedVersusReference]:
+    """The same rows with the paper's test alone; their means are not tested."""
     comparisons: list[LearnedVersusReference] = []
     for metric, rows in sorted(grades.items()):
         pairs = list(_pairs(rows))
@@ -105,7 +110,7 @@ def versus(grades: Grades) -> list[LearnedVersusReference]:
         adjusted = holm([test.p for test in tests]) if tests else np.empty(0)
         for (own, theirs), test, after in zip(pairs, tests, adjusted.tolist(), strict=True):
             comparisons.append(_versus(metric, (own, theirs), rows, test.p, after))
-    return _with_means_tested(comparisons, grades)
+    return comparisons
 
 
 def _with_means_tested(rows: Sequence[LearnedVersusReference], grades: Grades) -> list[LearnedVersusReference]:

@@ -11,7 +11,14 @@ from typing import TypedDict, cast
 from didact.errors import FormatError, InputError, ParameterError
 from didact.experiments.distillation import grading
 from didact.experiments.distillation.report import read_summary
-from didact.experiments.distillation.summary import RANDOM, Grades, LearnedVersusReference, gather, spread, versus
+from didact.experiments.distillation.summary import (
+    RANDOM,
+    Grades,
+    LearnedVersusReference,
+    as_in_the_paper,
+    gather,
+    spread,
+)
 from didact.experiments.engine.study import SPLITS
 from didact.experiments.papers.cells import shown
 from didact.experiments.papers.l2e_published import FIGURES, REFERENCE, SIZES, SPEED, TABLES, L2ETable
@@ -76,7 +83,7 @@ class Results:
         """(data set, metric, learned, teacher) -> how the two compare."""
         rows = {}
         for data, grades in self.grades.items():
-            for row in versus(grades):
+            for row in as_in_the_paper(grades):
                 rows[data, row.metric, row.learned, row.reference] = row
         return rows
 
@@ -108,6 +115,7 @@ def table(number: int, results: Results) -> str:
     printed = TABLES[number]
     columns = [_column(printed, place) for place in range(len(printed.columns))]
     rows = [_row(printed, results, columns, reference, who) for reference, who in _rows(printed, results)]
+    rows = [row for row in rows if row[0] in printed.rows or set(row[2:]) != {"–"}]
     lines = [f"## Table {number}: {printed.title}", "", markdown_table(_heads(printed), rows, "llr")]
     return "\n".join([*lines, "", *_notes(printed, results)]) + "\n"
 
@@ -228,7 +236,7 @@ def _rows(printed: L2ETable, results: Results) -> Iterable[tuple[str, str]]:
         for rows in results.grades[name].values():
             extra |= {label: None for label in sorted(rows) if label not in printed.rows and label.isidentifier()}
     for reference in extra:
-        yield from ((reference, who) for who in (("A",) if reference == RANDOM else ("A", "L2E")))
+        yield from ((reference, who) for who in ("A", "L2E"))
 
 
 def _row(printed: L2ETable, results: Results, columns: Sequence[_Column], reference: str, who: str) -> list[str]:
@@ -312,6 +320,8 @@ def _results(place: Path, runs: Sequence[Path]) -> Results:
         summary = cast("L2ESummary", read_summary(run))
         name = str(summary["study"]["name"])
         data = NAMES.get(name, name)
+        if data not in SIZES:
+            continue  # of no table of the paper
         grades[data] = gather(record_store.read(run / "records.parquet"))
         summaries[data] = summary
     return Results(place, grades, summaries)
