@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -387,7 +388,7 @@ def _given(args: argparse.Namespace) -> str:
     further = {"cost": ("turns",), "elsewhere": ("other",)}.get(args.part, ())
     names = ("data", "name", "learn", "max_length", "split", "only", *sizes, *further, "device")
     known = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
-    listed = {name: " ".join(value) if isinstance(value, list) else value for name, value in known.items()}
+    listed = {name: shlex.join(value) if isinstance(value, list) else value for name, value in known.items()}
     shown = [f"--{name.replace('_', '-')} {value}" for name, value in listed.items()]
     rounded = ["--tf32"] if args.tf32 else []
     points = [] if args.points is CURVE else ["--points", *("x".join(map(str, point)) for point in args.points)]
