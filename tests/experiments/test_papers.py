@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -606,6 +607,20 @@ def test_peoples_rationales_are_compared_among_reviews_of_the_label_that_people_
     assert found["iou all words"]["human"] == pytest.approx([1 / 2] * 4)
     assert found["iou annotated words"]["human"] == pytest.approx([1 / 2] * 4)
     assert versus(found | {"iou all words": found["iou all words"] | {"l2e labelling(lime)": np.zeros(4)}}) == []
+
+
+def test_the_report_leaves_out_what_is_undefined(finished: Path) -> None:
+    summary = read_summary(finished / "sst2")
+    rows = [dict(row, n=0) if row["metric"] == "iou_semantic_top" else row for row in summary["versus"]]
+    rows = [dict(row, ratio=math.nan) if row["metric"] == "comprehensiveness" else row for row in rows]
+    means = {who: {**known, "iou_semantic_top": [math.nan, math.nan, 0]} for who, known in summary["means"].items()}
+    shown = markdown({**summary, "versus": rows, "means": means}).split("learned / reference = ratio")[0]
+    assert "nan" not in shown
+    assert "IoU semantic, top" not in shown
+    assert "IoU lexical, top" in shown
+    lines = [line.split("|") for line in shown.splitlines() if line.startswith("| occlusion, labelling")]
+    assert ["=" in line[6] for line in lines] == [False]  # comprehensiveness
+    assert ["=" in line[5] for line in lines] == [True]
 
 
 def test_sizes_of_the_data_and_the_last_figure_stand_in_the_output(finished: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from didact.cli import main
 from didact.errors import UnknownNameError
+from didact.experiments.engine.executors import reason
 from didact.experiments.engine.kinds import RECIPES, read_recipe
 from didact.experiments.engine.run import run_job
 from didact.experiments.engine.steps import RunOptions
@@ -108,6 +109,33 @@ def test_a_third_partys_kind_runs_from_the_command_line_and_survives_a_killed_wo
     assert calls(tmp_path / "out") == [1, 2, 3, 4, 5]
     assert squares(tmp_path / "out") == {str(n): float(n**2) for n in range(1, 6)}
     assert "square" in second.stdout  # the means of its records
+
+
+def test_a_step_without_memory_is_repeated_with_fewer_processes(tmp_path: Path) -> None:
+    found = didact_run(tmp_path, toy_recipe({"numbers": list(range(6)), "large": 2, "pause": 0.1}), "--workers", "2")
+    assert found.returncode == 0, found.stderr
+    assert "warning: square/2 ran out of memory and is repeated; 1 process remains" in found.stderr
+    assert calls(tmp_path / "out") == list(range(6))
+    first, second = (tmp_path / "out" / "tried.txt").read_text().split()
+    assert first != second  # a process without memory is not used again
+    logged = [json.loads(line) for line in (tmp_path / "out" / "steps.jsonl").read_text().splitlines()]
+    rows = [row for row in logged if row["step"] == "square/2"]
+    assert [row.get("failed") for row in rows] == ["MemoryError", None]
+
+
+def test_a_step_that_has_no_memory_alone_fails_and_the_others_are_done(tmp_path: Path) -> None:
+    recipe = toy_recipe({"numbers": list(range(6)), "large": 2, "times": 9, "pause": 0.1})
+    found = didact_run(tmp_path, recipe, "--workers", "2")
+    assert found.returncode == 2
+    assert "square/2 failed: MemoryError" in found.stderr
+    assert calls(tmp_path / "out") == [0, 1, 3, 4, 5]
+    assert len((tmp_path / "out" / "tried.txt").read_text().split()) == 2
+
+
+def test_a_long_reason_is_cut_at_its_end() -> None:
+    problem = RuntimeError("the beginning says what it is" + " and more" * 100)
+    assert reason(problem).startswith("RuntimeError: the beginning says what it is")
+    assert len(reason(problem)) == 400
 
 
 def test_a_deadline_holds_for_workers_too(tmp_path: Path) -> None:

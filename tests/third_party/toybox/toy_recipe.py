@@ -20,7 +20,11 @@ from didact.types import Record
 
 @dataclass(frozen=True)
 class ToyRecipe(TomlRecipe):
-    """Numbers to square; ``pause`` is the seconds that each takes, ``killed`` a number whose process dies once."""
+    """Numbers to square.
+
+    ``pause`` is the seconds that each takes, ``killed`` a number whose process dies once, and ``large`` one that runs
+    out of memory, ``times`` times.
+    """
 
     kind: ClassVar[str] = "toy_recipe"
     list_fields: ClassVar[tuple[str, ...]] = ("numbers",)
@@ -29,6 +33,8 @@ class ToyRecipe(TomlRecipe):
     numbers: tuple[int, ...] = (1, 2, 3)
     pause: float = 0.0
     killed: int | None = None
+    large: int | None = None
+    times: int = 1
 
     def on_device(self, device: str | None) -> ToyRecipe:
         return self
@@ -61,6 +67,12 @@ class ToyJob(RecipeJob):
         if number == self.recipe.killed and not marker.exists():
             marker.touch()
             os.kill(os.getpid(), 9)
+        if number == self.recipe.large:
+            tried = self.options.out / "tried.txt"
+            with tried.open("a") as file:
+                file.write(f"{os.getpid()}\n")
+            if len(tried.read_text().split()) <= self.recipe.times:
+                raise MemoryError
         time.sleep(self.recipe.pause)
         with (self.options.out / "calls.txt").open("a") as file:
             file.write(f"{number}\n")

@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 Running = dict[Connection, tuple[KeyedStep, float]]
 """Connection to a busy process -> the step that it does, and since when."""
 
+LONGEST = 400
+"""Characters of a reason."""
 GRACE = 0.1
 """Share of the time limit that steps running at its end may still take before their processes are ended."""
 
@@ -44,22 +47,40 @@ class Progress:
 
     def note(self, job: RecipeJob, step: KeyedStep, seconds: float, problem: str | None = None) -> None:
         """Enter what became of a step."""
-        row: dict[str, object] = {"step": step.name, "key": step.key, "seconds": round(seconds, 3)}
         if problem is not None:
             self.failed[step.name] = problem
-            row["failed"] = problem
         else:
             (self.done if job.is_done(step) else self.left).add(step.name)
+        self.write(step, seconds, problem)
+        advance(1)
+
+    def write(self, step: KeyedStep, seconds: float, problem: str | None) -> None:
+        """Log an attempt at a step."""
+        row: dict[str, object] = {"step": step.name, "key": step.key, "seconds": round(seconds, 3)}
+        if problem is not None:
+            row["failed"] = problem
         try:
             with self.log.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
-        except OSError as reason:
-            raise disk.refused(self.log, reason) from reason
-        advance(1)
+        except OSError as refusal:
+            raise disk.refused(self.log, refusal) from refusal
 
     def is_ready(self, step: KeyedStep) -> bool:
         """Whether all that a step needs is done."""
         return step.after <= self.done
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a step failed.
+
+    Attributes:
+        reason: the error.
+        memory: whether memory ran out, as it may where several processes share a device.
+    """
+
+    reason: str
+    memory: bool
 
 
 class Executor(Protocol):
@@ -94,7 +115,8 @@ class WorkerProcesses:
 
     One process cannot keep a GPU busy with small networks and short texts; a dozen can. They are forked from a server
     that has imported the libraries and touched no GPU: a process forked from one that has could not use it. A step
-    that fails, or whose process is killed, does not stop the others.
+    that fails, or whose process is killed, does not stop the others. One that runs out of memory is repeated with a
+    process less, and fails where only one is left; the process that had too little ends.
 
     Args:
         build: makes the job in a process; must be picklable.
@@ -121,7 +143,7 @@ class WorkerProcesses:
                 return
             for connection in wait(list(running), timeout=0.5):
                 assert isinstance(connection, Connection)
-                self._receive(job, connection, running, progress)
+                self._receive(job, connection, waiting, running, progress)
             if until is not None and time.time() > until + GRACE * (until - began):
                 progress.left |= {step.name for step, _ in running.values()}
                 self.close()
@@ -161,18 +183,38 @@ class WorkerProcesses:
         self,
         job: RecipeJob,
         connection: Connection,
+        waiting: list[KeyedStep],
         running: Running,
         progress: Progress,
     ) -> None:
         step, began = running.pop(connection)
+        failure = self._answer(connection)
+        seconds = time.perf_counter() - began
+        if failure is not None and failure.memory and self._count > 1:
+            self._count -= 1
+            left = "1 process remains" if self._count == 1 else f"{self._count} processes remain"
+            warnings.warn(f"{step.name} ran out of memory and is repeated; {left}", RuntimeWarning, stacklevel=2)
+            progress.write(step, seconds, failure.reason)
+            waiting.insert(0, step)
+        else:
+            progress.note(job, step, seconds, failure.reason if failure else None)
+
+    def _answer(self, connection: Connection) -> Failure | None:
+        """What a process returned of its step; one that died or has too little memory is gone afterwards."""
         try:
-            problem: str | None = connection.recv()
+            failure: Failure | None = connection.recv()
         except (EOFError, ConnectionError):
-            process = self._processes.pop(connection)
-            process.join()
-            connection.close()
-            problem = f"its process ended with code {process.exitcode} (killed, or out of memory)"
-        progress.note(job, step, time.perf_counter() - began, problem)
+            code = self._end(connection)
+            return Failure(f"its process ended with code {code} (killed, or out of memory)", memory=False)
+        if failure is not None and failure.memory:
+            self._end(connection)
+        return failure
+
+    def _end(self, connection: Connection) -> int | None:
+        process = self._processes.pop(connection)
+        process.join()
+        connection.close()
+        return process.exitcode
 
 
 def _context() -> ForkServerContext | SpawnContext:
@@ -185,8 +227,13 @@ def _context() -> ForkServerContext | SpawnContext:
 
 
 def _work(build: Callable[[], RecipeJob], connection: Connection) -> None:
-    """The life of a worker process: build the job with the first step, do steps until the other end is closed."""
+    """The life of a worker process: build the job with the first step, do steps until the other end is closed.
+
+    It ends when memory runs out: what it holds is free then, and an error of a GPU may last as long as its process.
+    """
     import torch
+
+    from didact.models.planner import is_out_of_memory
 
     torch.set_num_threads(1)
     job: RecipeJob | None = None
@@ -195,13 +242,20 @@ def _work(build: Callable[[], RecipeJob], connection: Connection) -> None:
             step: KeyedStep = connection.recv()
         except (EOFError, KeyboardInterrupt):
             return
-        failure: str | None = None
+        failure: Failure | None = None
         try:
             job = job or build()
             job.do(step)
         except Exception as problem:  # one step may fail without the others
-            failure = "".join(traceback.format_exception_only(problem)).strip()[-400:]
+            failure = Failure(reason(problem), memory=is_out_of_memory(problem))
         try:
             connection.send(failure)
         except BrokenPipeError:  # the process that hands out steps is gone
             return
+        if failure is not None and failure.memory:
+            return
+
+
+def reason(problem: Exception) -> str:
+    """An error in a line or a few, of which the beginning says most."""
+    return "".join(traceback.format_exception_only(problem)).strip()[:LONGEST]

@@ -79,9 +79,10 @@ def run_job(job: RecipeJob, source: JobSource | None = None) -> RunResult:
         complete = _carried_out(job, source, progress)
     if progress.failed:
         first, why = next(iter(progress.failed.items()))
+        many = len(progress.failed)
+        which = f"{first} failed" if many == 1 else f"{many} steps failed, the first of them {first}"
         raise DidactError(
-            f"{len(progress.failed)} steps failed, the first of them {first}: {why}; all others are kept, see "
-            f"{progress.log}, and the same command resumes from there"
+            f"{which}: {why}; all others are kept, see {progress.log}, and the same command resumes from there"
         )
     return RunResult(options.out, len(progress.left), complete)
 
