@@ -23,8 +23,8 @@ def _whole() -> NetworkModel:
 
 def test_its_explanations_are_those_of_the_whole_model_but_for_rounding() -> None:
     quick = HalfPrecision(_whole())
-    (mine,) = Lime(samples=200).explain(quick, [TEXT])
-    (theirs,) = Lime(samples=200).explain(_whole(), [TEXT])
+    (mine,) = Lime(samples=24).explain(quick, [TEXT])
+    (theirs,) = Lime(samples=24).explain(_whole(), [TEXT])
     assert quick.network.dtype == torch.float16
     apart = np.abs(np.array(mine.scores) - np.array(theirs.scores))
     assert 0 < apart.max() < 0.01 * np.abs(theirs.scores).max()
