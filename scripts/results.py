@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from didact.experiments.distillation import report as networks
-from didact.experiments.distillation.kept import KEPT, STABLE, kept_table, stable_table
+from didact.experiments.distillation.kept import KEPT, STABLE, kept_table, networks_of, stable_table
 from didact.experiments.distillation.summary import gather
 from didact.experiments.masking import report as masking_report
 from didact.experiments.masking.findings import MaskingFindings
@@ -31,6 +31,7 @@ from didact.experiments.scaffolding import report as scaffolding_report
 from didact.experiments.scaffolding.findings import ScaffoldingFindings
 from didact.render.markup import markdown_table, markdown_text
 from didact.stats.bootstrap import interval
+from didact.stats.means import mean_tests
 from didact.types import Floats
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -137,6 +138,22 @@ def _beside(name: str, metric: str, learned: str, reference: str) -> list[str]:
 def _references(name: str) -> str:
     """Every network beside its reference."""
     return networks.table(study(name))
+
+
+def _between(what: str) -> str:
+    """Differences of a network from others of its study on the same texts, tested together; ~ stands for a space."""
+    name, first, *others = what.replace("~", " ").split(":")
+    pairs = [(other, metric) for other in others for metric in KEPT]
+    values = np.stack([grades(name, first)[metric] - grades(name, other)[metric] for other, metric in pairs])
+    tests = mean_tests(values)
+    shown = [
+        f"{value:+.3g}{'*' if sure else ''}".replace("-", "−")
+        for value, sure in zip(tests.difference, tests.significant, strict=True)
+    ]
+    titles = {learned: title for title, learned, _ in networks_of(study(name))}
+    cells = np.reshape(shown, (len(others), len(KEPT))).tolist()
+    rows = [[titles[other], *row] for other, row in zip(others, cells, strict=True)]
+    return markdown_table((f"{titles[first]}, less", *KEPT.values()), rows, "l")
 
 
 def _gpu(_: str) -> str:
@@ -636,6 +653,7 @@ TABLES: Mapping[str, Callable[[str], str]] = {
     "references": _references,
     "kept": lambda name: kept_table(study(name)),
     "stable": lambda name: stable_table(study(name)),
+    "between": _between,
     "gpu": _gpu,
     "grades": _grades,
     "gains": _gains,
