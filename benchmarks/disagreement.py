@@ -21,6 +21,7 @@ from didact.models.compose import compose
 from didact.models.network import NetworkModel
 from didact.stats.correlation import spearman
 from didact.trained.checked import checked_disagreement
+from didact.trained.checking import CHECKS
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.fidelity import agreement_with_reference
 from didact.trained.train import train
@@ -43,23 +44,25 @@ def main() -> None:
     )
     options.add_argument("--texts", type=int, default=150, help="new texts of each kind")
     options.add_argument("--network", choices=tuple(SETTINGS), default="scorer")
+    options.add_argument("--checks", type=int, default=CHECKS, help="evaluations of the model on a text (default 16)")
     options.add_argument("--threads", type=int, default=1)
     options.add_argument("--out", type=Path, default=Path("docs/results/disagreement.json"))
     args = options.parse_args()
     prepare(args.threads)
     network, tokenizer, which = load_network()
     model = compose(network, tokenizer)
-    settings = SETTINGS[args.network]
+    settings = SETTINGS[args.network] | {"checks": args.checks}
     explainer = train("l2e", model, _texts("sst2", "train", args.train), Lrp(), **settings)  # type: ignore[arg-type] # checked by the preset
     print(explainer.verdict, flush=True)
     assert explainer.disagreement is not None
     assert explainer.checked is not None
     record = {
         "command": f"python -m benchmarks.disagreement --train {args.train} --texts {args.texts} "
-        f"--network {args.network}",
+        f"--network {args.network} --checks {args.checks}",
         **machine(args.threads),
         "model": which,
         "training texts": args.train,
+        "checks": args.checks,
         "verdict": explainer.verdict,
         "threshold": explainer.disagreement.threshold,
         "checked threshold": explainer.checked.threshold,

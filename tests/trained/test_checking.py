@@ -82,6 +82,20 @@ def test_both_estimates_are_fitted_saved_and_loaded(model: Model, learned: Learn
     assert checked_disagreement(learned, model, []).shape == (0,)
 
 
+def test_an_estimate_keeps_how_often_the_model_is_evaluated(model: Model, tmp_path: Path) -> None:
+    settings = {"width": 16, "blocks": 1, "epochs": 1, "choose": "loss", "checks": 5}
+    made = train("l2e", model, texts(60), Occlusion(), **settings)  # type: ignore[arg-type]
+    made.save_pretrained(tmp_path)
+    loaded = LearnedExplainer.from_pretrained(tmp_path, model=model, device="cpu")
+    for explainer in (made, loaded):
+        assert explainer.checked is not None
+        assert explainer.checked.measured.checks == 5
+    found = FallbackExplainer(loaded, Occlusion(), above=2.0, check=True).explain(model, texts(3, seed=3))
+    assert {one.cost.forwards for one in found} == {1 + 5}
+    with pytest.raises(ParameterError, match="checks of l2e must be at least 2, got 1"):
+        train("l2e", model, texts(60), Occlusion(), checks=1)
+
+
 def test_checks_notice_scores_that_are_wrong(model: Model, learned: LearnedExplainer) -> None:
     explained = learned.explain(model, texts(30, seed=2))
     turned = [dataclasses.replace(one, scores=tuple(-score for score in one.scores)) for one in explained]

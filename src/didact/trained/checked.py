@@ -18,7 +18,7 @@ def checked_disagreement(explainer: LearnedExplainer, model: Model, explanations
 
     Args:
         explainer: with an estimate that rests on checks.
-        model: the explained model; it is evaluated ``checking.CHECKS`` times on each text.
+        model: the explained model; it is evaluated on each text as often as when the estimate was fitted.
         explanations: that the explainer made.
     """
     known = explainer.checked
@@ -28,7 +28,8 @@ def checked_disagreement(explainer: LearnedExplainer, model: Model, explanations
         )
     if not explanations:
         return np.empty(0)
-    items, misfit = explainer.shape.read_explained(model, explanations), misfits(model, explanations)
+    items = explainer.shape.read_explained(model, explanations)
+    misfit = misfits(model, explanations, known.measured.checks)
     rows = [
         known.measured.row(item, one.array, one.prediction, one.units, float(missed))
         for item, one, missed in zip(items, explanations, misfit, strict=True)

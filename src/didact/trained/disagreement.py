@@ -35,8 +35,9 @@ SCOPE = (
 )
 """What the estimate cannot do, for all places where it is offered."""
 CHECKED_SCOPE = (
-    f"The checked estimate also rests on {CHECKS} evaluations of the model on the text itself, so that it notices "
-    "texts of another kind better; its threshold is still that of texts like those of the training."
+    f"The checked estimate also rests on evaluations of the model on the text itself ({CHECKS} unless checks= was "
+    "given), so that it notices texts of another kind better; its threshold is still that of texts like those of the "
+    "training."
 )
 """The same for the estimate with checks."""
 ALL = (*FEATURES, *NOVELTY)
@@ -60,10 +61,12 @@ class FeatureSet:
     Attributes:
         names: in their order: ``FEATURES``, ``ALL`` or ``CHECKED``.
         seen: words of the training texts.
+        checks: evaluations of the model that "misfit" rests on.
     """
 
     names: tuple[str, ...] = FEATURES
     seen: SeenWords = field(default_factory=lambda: SeenWords(""))
+    checks: int = CHECKS
 
     def row(
         self, item: Item, scores: Floats, prediction: Prediction, units: Units, misfit: float | None = None
@@ -143,7 +146,8 @@ class DisagreementEstimate:
     def to_dict(self) -> dict[str, object]:
         """Plain JSON values."""
         values = {name: value for name, value in vars(self).items() if name != "measured"}
-        return {"features": list(self.measured.names), **values, "seen": self.measured.seen.levels}
+        made = {"features": list(self.measured.names), **values, "seen": self.measured.seen.levels}
+        return made | ({"checks": self.measured.checks} if self.measured.names == CHECKED else {})
 
     @classmethod
     def from_dict(cls, data: Mapping[str, object]) -> DisagreementEstimate:
@@ -155,7 +159,8 @@ class DisagreementEstimate:
                 f"this estimate was fitted on other features than {', '.join(CHECKED)}; train the explainer again"
             )
         try:
-            values["measured"] = FeatureSet(names, SeenWords(cast("str", values.pop("seen", ""))))
+            seen, checks = SeenWords(cast("str", values.pop("seen", ""))), cast("int", values.pop("checks", CHECKS))
+            values["measured"] = FeatureSet(names, seen, checks)
             for name in ("centre", "scale", "weights"):
                 values[name] = tuple(float(value) for value in cast("list[float]", values[name]))
             return cls(**values)  # type: ignore[arg-type] # plain JSON values

@@ -25,7 +25,7 @@ from didact.scale.collect import CHUNK
 from didact.store.parts import Parts
 from didact.trained import disagreement
 from didact.trained.altered import altered
-from didact.trained.checking import misfits
+from didact.trained.checking import CHECKS, misfits
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.fidelity import agreement_with_reference, by_metrics, top_weight
 from didact.trained.fit import Monitor
@@ -66,6 +66,7 @@ class Distillation(TrainingRecipe):
             validation "loss", or the highest ``top_weight``.
         apart: whether several references are distinguished; otherwise their average is learned.
         fresh: draw new labels in every epoch.
+        checks: evaluations of the model on a text that the checked estimate of disagreement rests on.
         chunk: texts of a stored part.
     """
 
@@ -73,6 +74,7 @@ class Distillation(TrainingRecipe):
     choose: Choice = "loss"
     apart: bool = False
     fresh: bool = False
+    checks: int = CHECKS
     chunk: int = CHUNK
 
 
@@ -267,7 +269,10 @@ class _Run:
         ]
         plain, checked = (
             disagreement.fit_disagreement(
-                first.joined(elsewhere[0]), second, elsewhere[1], measured=disagreement.FeatureSet(names, seen)
+                first.joined(elsewhere[0]),
+                second,
+                elsewhere[1],
+                measured=disagreement.FeatureSet(names, seen, self.recipe.checks),
             )
             for names in (disagreement.ALL, disagreement.CHECKED)
         )
@@ -290,8 +295,9 @@ class _Run:
         if not compared:
             return disagreement.NOTHING
         learned = self._explained(explainer, compared)
-        texts = zip(self.shape.read_explained(self.model, learned), learned, misfits(self.model, learned), strict=True)
-        rows = [measured.row(item, one.array, one.prediction, one.units, float(missed)) for item, one, missed in texts]
+        missed = misfits(self.model, learned, self.recipe.checks)
+        texts = zip(self.shape.read_explained(self.model, learned), learned, missed, strict=True)
+        rows = [measured.row(item, one.array, one.prediction, one.units, float(misfit)) for item, one, misfit in texts]
         errors = 1 - agreement_with_reference(learned, compared, self.signal)["spearman"]
         return disagreement.Observed.known(np.stack(rows), errors)
 

@@ -10,7 +10,6 @@ from didact.errors import ParameterError
 from didact.meter import metered
 from didact.protocols import Explainer, Model
 from didact.trained.checked import checked_disagreement
-from didact.trained.checking import CHECKS
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.wrapping import WrappedExplainer, added
 from didact.types import Card, Cost, Explanation, JsonValue, Units
@@ -28,7 +27,8 @@ class FallbackExplainer(WrappedExplainer):
         slow: explains the texts above the threshold; mostly the reference.
         above: expected disagreement above which a text is explained again; the threshold of the estimate when not
             given.
-        check: evaluate the model a few times on each text (``checking.CHECKS``) to see whether the scores predict it.
+        check: evaluate the model on each text, as often as ``checks`` of the training says, to see whether the scores
+            predict it.
     """
 
     card: ClassVar[Card] = Card(
@@ -55,6 +55,7 @@ class FallbackExplainer(WrappedExplainer):
             )
         self.slow = slow
         self.check = check
+        self.checks = estimate.measured.checks if check else 0
         self.above = estimate.threshold if above is None else above
 
     @property
@@ -65,8 +66,7 @@ class FallbackExplainer(WrappedExplainer):
 
     def cost(self, units: Units) -> Cost:
         """That of a doubtful text, which is the most."""
-        checks = Cost(forwards=CHECKS) if self.check else Cost(forwards=0)
-        return added(added(self.learned.cost(units), checks), self.slow.cost(units))
+        return added(added(self.learned.cost(units), Cost(forwards=self.checks)), self.slow.cost(units))
 
     def revise(self, model: Model, explanations: Sequence[Explanation]) -> list[Explanation]:
         """Those with an expected disagreement above the threshold made again by the slow explainer, all at once."""
@@ -87,7 +87,7 @@ class FallbackExplainer(WrappedExplainer):
         with metered() as meter:
             values = checked_disagreement(self.learned, model, explanations)
         count = max(1, len(explanations))
-        cost = Cost(CHECKS, 0, round(meter.evaluated / count), meter.seconds / count)
+        cost = Cost(self.checks, 0, round(meter.evaluated / count), meter.seconds / count)
         return [
             dataclasses.replace(one, details={**one.details, "disagreement": float(value)}, cost=added(one.cost, cost))
             for one, value in zip(explanations, values, strict=True)

@@ -79,6 +79,8 @@ class L2E(ExplainerPreset):
         combine: with several references: learn their "average", or keep them "apart": a scorer is then conditioned on
             the reference, and explains as the first.
         fresh: draw new labels in every epoch, with the reference's seed + epoch; for noisy references.
+        checks: evaluations of the model on a text for the checked estimate of disagreement (`didact explain --check`);
+            more are more certain.
         chunk: texts per stored part.
     """
 
@@ -103,6 +105,7 @@ class L2E(ExplainerPreset):
     fit: Mapping[str, object] = field(default_factory=dict)
     combine: Literal["average", "apart"] = "average"
     fresh: bool = False
+    checks: int = 16
     chunk: int = 32
 
     def __post_init__(self) -> None:
@@ -110,8 +113,9 @@ class L2E(ExplainerPreset):
             self._check_choice(name)
         if self.layers is not None:
             object.__setattr__(self, "layers", tuple(self.layers))
-        if self.chunk < 1:
-            raise ParameterError(f"chunk of l2e must be at least 1, got {self.chunk!r}")
+        for name, least in (("chunk", 1), ("checks", 2)):
+            if getattr(self, name) < least:
+                raise ParameterError(f"{name} of l2e must be at least {least}, got {getattr(self, name)!r}")
         if self.embeddings == "kept" and self.reading == "words":
             raise ParameterError("embeddings='kept' are those of the explained model's tokens; use reading='tokens'")
         if self.shape != "auto":
@@ -137,6 +141,7 @@ class L2E(ExplainerPreset):
             choose=self.choose,
             apart=self.combine == "apart",
             fresh=self.fresh,
+            checks=self.checks,
             chunk=self.chunk,
             seed=self.seed,
         )
