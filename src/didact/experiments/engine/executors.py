@@ -71,7 +71,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Failure:
+class StepFailure:
     """Why a step failed.
 
     Attributes:
@@ -153,10 +153,8 @@ class WorkerProcesses:
         """End the processes, whatever they are doing: what they had finished is kept."""
         for process in self._processes.values():
             process.terminate()
-        for connection, process in self._processes.items():
-            process.join()
-            connection.close()
-        self._processes.clear()
+        for connection in list(self._processes):
+            self._end(connection)
 
     def _hand_out(self, waiting: list[KeyedStep], running: Running, progress: Progress) -> None:
         """Give every idle process a step, and start processes while there are fewer than wanted."""
@@ -199,13 +197,13 @@ class WorkerProcesses:
         else:
             progress.note(job, step, seconds, failure.reason if failure else None)
 
-    def _answer(self, connection: Connection) -> Failure | None:
+    def _answer(self, connection: Connection) -> StepFailure | None:
         """What a process returned of its step; one that died or has too little memory is gone afterwards."""
         try:
-            failure: Failure | None = connection.recv()
+            failure: StepFailure | None = connection.recv()
         except (EOFError, ConnectionError):
             code = self._end(connection)
-            return Failure(f"its process ended with code {code} (killed, or out of memory)", memory=False)
+            return StepFailure(f"its process ended with code {code} (killed, or out of memory)", memory=False)
         if failure is not None and failure.memory:
             self._end(connection)
         return failure
@@ -242,12 +240,12 @@ def _work(build: Callable[[], RecipeJob], connection: Connection) -> None:
             step: KeyedStep = connection.recv()
         except (EOFError, KeyboardInterrupt):
             return
-        failure: Failure | None = None
+        failure: StepFailure | None = None
         try:
             job = job or build()
             job.do(step)
         except Exception as problem:  # one step may fail without the others
-            failure = Failure(reason(problem), memory=is_out_of_memory(problem))
+            failure = StepFailure(reason(problem), memory=is_out_of_memory(problem))
         try:
             connection.send(failure)
         except BrokenPipeError:  # the process that hands out steps is gone
