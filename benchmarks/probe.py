@@ -32,6 +32,7 @@ from didact.attribution.base import ATTRIBUTIONS
 from didact.attribution.kernel_shap import KernelShap
 from didact.data.load import load_data
 from didact.disk import write_text
+from didact.errors import CapabilityError
 from didact.experiments.masking.judges import panel
 from didact.models.batch import Inputs
 from didact.models.eval_mode import evaluating, parameters
@@ -79,6 +80,7 @@ REPLAYED = {
     "attached, scores replayed": "network",
     "network, replayed": "network, replayed",
     "attached, replayed": "network, replayed",
+    "attached, fused and replayed": "network, replayed",
 }
 """The same on a GPU that records passes, or what follows them, and replays them."""
 Row = dict[str, Any]
@@ -247,7 +249,7 @@ def _calls(
 
     return {
         "network": network,
-        "attached": lambda: served(**fed),  # type: ignore[arg-type]
+        "attached": lambda: _call(served, fed),
         "prediction": lambda: model.predict(part),
         "with numbers of all classes": lambda: explainer.shape.with_prediction(model, units),
         "explain": lambda: explainer.explain(model, part, predictions=known),
@@ -257,18 +259,29 @@ def _calls(
 def _replays(model: NetworkModel, explainer: LearnedExplainer) -> dict[str, Callable[[Inputs], object]]:
     """The recorded pass of a batch's tensors, of the network alone and attached."""
     whole, scores = attach(model, explainer, replay=True), attach(model, explainer, replay="scores")
+    fused = attach(model, explainer, replay=True, fuse=True)
 
     def passed(inputs: Inputs) -> tuple[Tensor, ...]:
         with evaluating(model.network):
             return (model.head.outputs(model.network(**inputs)),)
 
-    alone = Replay(passed, parameters(model.network))
+    alone = Replay(passed, parameters(model.network), padding=whole.padding)
 
     def network(fed: Inputs) -> object:
-        return alone(whole.widened({name: value for name, value in fed.items() if name != OWNER}))
+        return alone({name: value for name, value in fed.items() if name != OWNER})
 
-    calls = (lambda fed: scores(**fed), network, lambda fed: whole(**fed))
-    return dict(zip(REPLAYED, calls, strict=True))
+    made = (partial(_call, scores), network, partial(_call, whole), partial(_call, fused))
+    calls: dict[str, Callable[[Inputs], object]] = dict(zip(REPLAYED, made, strict=True))
+    try:
+        _call(fused, fused.encode(["A film."]))
+    except CapabilityError as problem:
+        print(problem)
+        del calls["attached, fused and replayed"]
+    return calls
+
+
+def _call(served: AttachedModel, fed: Inputs) -> object:
+    return served(**fed)  # type: ignore[arg-type]
 
 
 def budget(run: Run) -> None:

@@ -261,7 +261,9 @@ def simulate(  # noqa: PLR0913 - one call, and every argument but the first has 
 
 
 @checked
-def attach(model: object = DEFAULT, explainer: object = None, *, replay: Replayed = False) -> AttachedModel:
+def attach(
+    model: object = DEFAULT, explainer: object = None, *, replay: Replayed = False, fuse: bool = False
+) -> AttachedModel:
     """A model that returns scores beside its predictions, from the same pass and in the batches it is given.
 
     Args:
@@ -271,6 +273,8 @@ def attach(model: object = DEFAULT, explainer: object = None, *, replay: Replaye
         replay: whether a GPU records the pass for each shape of a batch, from its second batch on, and replays it: what
             a small network waits for there is the launch of its kernels. Rows are padded to lengths that come again.
             With "scores" the network is called as it is, and only what the explainer computes is replayed.
+        fuse: whether ``torch.compile`` makes few kernels of what the explainer computes; the first call then takes
+            seconds, and needs a C++ compiler.
 
     Returns:
         An object that is called with texts, or with what the network takes, and returns ``logits``, ``scores``,
@@ -284,7 +288,7 @@ def attach(model: object = DEFAULT, explainer: object = None, *, replay: Replaye
     """
     from didact.trained.attached import attach as attached
 
-    return attached(_model(model), explainer, replay=replay)
+    return attached(_model(model), explainer, replay=replay, fuse=fuse)
 
 
 @checked

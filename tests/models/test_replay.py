@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from didact.models.replay import Replay
+from didact.models.replay import Padding, Replay
 
 cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="graphs of kernels are recorded by a GPU")
 
@@ -81,3 +81,35 @@ def test_only_the_latest_graphs_are_kept() -> None:
         for _ in range(3):
             torch.testing.assert_close(replay({"x": x})[0], made(x).detach())
     assert replay.recorded == 2
+
+
+def rows(device: str, width: int) -> dict[str, Tensor]:
+    ids = torch.arange(1, 2 * width + 1, device=device).reshape(2, width)
+    return {"ids": ids, "mask": torch.ones_like(ids)}
+
+
+def test_rows_are_padded_where_all_inputs_are_rows_and_padding_is_marked() -> None:
+    padding = Padding(4, longest=10, values={"ids": 9}, needs="mask")
+    wide = padding.padded(rows("cpu", 3), padding.further(rows("cpu", 3)))
+    assert wide["ids"].tolist() == [[1, 2, 3, 9], [4, 5, 6, 9]]
+    assert wide["mask"].tolist() == [[1, 1, 1, 0]] * 2
+    assert [padding.further(rows("cpu", width)) for width in (4, 9, 10, 12)] == [0, 1, 0, 0]
+    assert padding.further({"ids": rows("cpu", 3)["ids"]}) == 0
+    assert padding.further({**rows("cpu", 3), "other": torch.ones(2, 2)}) == 0
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=cuda)])
+def test_rows_of_several_lengths_are_replayed_as_one_shape(device: str) -> None:
+    def compute(inputs: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+        seen.append(inputs["ids"].shape[1])
+        return inputs["ids"] * 10 + inputs["mask"], (inputs["ids"] * inputs["mask"]).sum(1)
+
+    seen: list[int] = []
+    replay = Replay(compute, [], padding=Padding(4, values={"ids": 9}, needs="mask"))
+    for width in (4, 3, 2, 3, 1):
+        given = rows(device, width)
+        made, sums = replay(given)
+        assert made[:, :width].tolist() == (given["ids"] * 10 + 1).tolist()
+        assert made[:, width:].tolist() == [[90] * (4 - width)] * 2
+        assert sums.tolist() == given["ids"].sum(1).tolist()
+    assert (seen, replay.recorded) == (([4] * 3, 1) if device == "cuda" else ([4] * 5, 0))

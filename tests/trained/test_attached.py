@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ def test_rows_padded_for_a_replay_get_the_same(architecture: str) -> None:
     explainer = probe(model)
     plain, replayed = didact.attach(model, explainer), didact.attach(model, explainer, replay=True)
     fed = plain.encode(MANY)
-    wider = replayed.widened(fed)
+    wider = replayed.padding.padded(fed, replayed.padding.further(fed))
     assert {own.shape[1] % 16 for own in wider.values()} == {0}
     for _ in range(3):
         made, wanted = replayed(**fed), plain(**fed)
@@ -88,16 +89,39 @@ def test_rows_whose_padding_would_be_read_are_not_padded_for_a_replay() -> None:
     plain, replayed = didact.attach(model, explainer), didact.attach(model, explainer, replay=True)
     fed = plain.encode(MANY[:1])
     unmasked = {name: own for name, own in fed.items() if name != "attention_mask"}
-    assert replayed.widened(fed)["input_ids"].shape != fed["input_ids"].shape
-    assert replayed.widened(unmasked) is unmasked
+    assert replayed.padding.further(fed)
+    assert not replayed.padding.further(unmasked)
     torch.testing.assert_close(replayed(**unmasked).scores, plain(**fed).scores, atol=1e-5, rtol=1e-5)
     known = model.network.config.pad_token_id
     try:
         model.network.config.pad_token_id = None  # its head then reads the last position, padding or not
-        assert replayed.widened(fed) is fed
+        explainer = probe(model)
+        plain, replayed = didact.attach(model, explainer), didact.attach(model, explainer, replay=True)
+        assert not replayed.padding.further(fed)
         torch.testing.assert_close(replayed(**fed).logits, plain(**fed).logits, atol=1e-5, rtol=1e-5)
     finally:
         model.network.config.pad_token_id = known
+
+
+def test_what_the_explainer_computes_may_be_fused(
+    model: NetworkModel, explainer: LearnedExplainer, served: AttachedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager", fullgraph=True))
+    fused = didact.attach(model, explainer, replay=True, fuse=True)
+    for texts in (MANY, MANY[:1], MANY[:2]):
+        fed = served.encode(texts)
+        torch.testing.assert_close(fused(**fed).label_scores, served(**fed).label_scores, atol=1e-5, rtol=1e-5)
+
+
+def test_a_machine_that_cannot_fuse_says_so(
+    model: NetworkModel, explainer: LearnedExplainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("Failed to find C compiler")
+
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=broken))
+    with pytest.raises(CapabilityError, match=r"Failed to find C compiler.*without fuse=True"):
+        didact.attach(model, explainer, fuse=True)(MANY)
 
 
 def test_scores_alone_may_be_replayed(model: NetworkModel, explainer: LearnedExplainer, served: AttachedModel) -> None:
@@ -133,7 +157,7 @@ def test_images_are_not_padded_for_a_replay() -> None:
     explainer = probe(model, images)
     replayed = didact.attach(model, explainer, replay=True)
     fed = replayed.encode(images)
-    assert replayed.widened(fed) is fed
+    assert not replayed.padding.further(fed)
     same(replayed(images), didact.explain(images, model, explainer))
 
 

@@ -4,29 +4,76 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from didact.models.batch import Inputs
 
 Computed = Callable[[Inputs], tuple[Tensor, ...]]
 
 
+@dataclass(frozen=True)
+class Padding:
+    """How rows are made as long as rows that were recorded.
+
+    Args:
+        step: lengths are multiples of it.
+        longest: positions at most; any number when not given.
+        values: what further positions of an input hold, where that is not 0.
+        needs: the input that marks padding, without which there is none.
+    """
+
+    step: int
+    longest: int | None = None
+    values: Mapping[str, int] = field(default_factory=dict)
+    needs: str | None = None
+
+    def further(self, inputs: Inputs) -> int:
+        """Positions that are added to each row; none where inputs are not all (rows, positions)."""
+        shapes = {own.shape for own in inputs.values()}
+        if self.step == 1 or self.needs not in {None, *inputs} or len(shapes) > 1:
+            return 0
+        width = shapes.pop()[-1]
+        return max(0, min(width + -width % self.step, self.longest or width + self.step) - width)
+
+    def padded(self, inputs: Inputs, further: int) -> Inputs:
+        """The inputs with so many further positions."""
+        if not further:
+            return inputs
+        return {name: functional.pad(own, (0, further), value=self.values.get(name, 0)) for name, own in inputs.items()}
+
+
+NO_PADDING = Padding(1)
+
+
 @dataclass(frozen=True, eq=False)
 class _Recorded:
-    """A graph of kernels with the tensors that it reads and writes, and the weights it was recorded with."""
+    """A graph of kernels with the tensors that it reads and writes, and the weights it was recorded with.
+
+    Inputs of one shape and type lie in ``together``, (inputs, ...), and ``blank`` is what that holds of padding alone:
+    every call of the GPU has to be launched, so that all inputs are copied by one.
+    """
 
     graph: torch.cuda.CUDAGraph
     given: Inputs
     made: tuple[Tensor, ...]
     weights: list[Tensor]
+    together: Tensor | None
+    blank: Tensor | None
 
     def replay(self, inputs: Inputs) -> tuple[Tensor, ...]:
-        for name, own in inputs.items():
-            self.given[name].copy_(own, non_blocking=True)
+        if self.together is None:
+            for name, own in inputs.items():
+                self.given[name].copy_(own, non_blocking=True)
+        else:
+            width = next(iter(inputs.values())).shape[-1]
+            if self.blank is not None and width < self.together.shape[-1]:
+                self.together.copy_(self.blank)
+            torch.stack(list(inputs.values()), out=self.together[..., :width])
         self.graph.replay()
         return tuple(own.clone() for own in self.made)
 
@@ -42,48 +89,54 @@ class Replay:
         function: from inputs by name to tensors, without gradients.
         weights: that it reads; where they move, to another precision or device, it is recorded again.
         most: graphs that are kept, the latest used.
+        padding: of rows, so that shapes come again; the function then returns as much for longer rows.
     """
 
-    def __init__(self, function: Computed, weights: Sequence[Tensor], most: int = 16) -> None:
+    def __init__(
+        self, function: Computed, weights: Sequence[Tensor], most: int = 16, padding: Padding = NO_PADDING
+    ) -> None:
         self.function = function
         self.weights = list(weights)
         self.most = most
+        self.padding = padding
         self._known: OrderedDict[object, _Recorded | None] = OrderedDict()
         self._refused: set[object] = set()
         self._lock = threading.Lock()  # a graph has its tensors once
 
     def __call__(self, inputs: Inputs) -> tuple[Tensor, ...]:
         """What the function returns for these inputs, in tensors of its own."""
+        further = self.padding.further(inputs)
         with torch.inference_mode():
-            if any(own.device.type != "cuda" for own in inputs.values()):
-                return self.function(inputs)
-            with self._lock:
-                recorded = self._graph_of(inputs)
-                if recorded is not None:
-                    return recorded.replay(inputs)
-            return self.function(inputs)
+            if all(own.device.type == "cuda" for own in inputs.values()):
+                with self._lock:
+                    recorded = self._graph_of(inputs, further)
+                    if recorded is not None:
+                        return recorded.replay(inputs)
+            return self.function(self.padding.padded(inputs, further))
 
     @property
     def recorded(self) -> int:
         """Graphs that are kept now."""
         return sum(own is not None for own in self._known.values())
 
-    def _graph_of(self, inputs: Inputs) -> _Recorded | None:
+    def _graph_of(self, inputs: Inputs, further: int) -> _Recorded | None:
         """The graph of inputs of this shape; None where it comes for the first time, or cannot be recorded."""
-        key = self._key(inputs)
+        key = self._key(inputs, further)
         if key in self._refused:
             return None
         if key not in self._known:
             self._keep(key, None)
             return None
-        recorded = self._known[key] or self._record(inputs)
+        recorded = self._known[key] or self._record(self.padding.padded(inputs, further))
         self._keep(key, recorded)
         if recorded is None:
             self._refused.add(key)
         return recorded
 
-    def _key(self, inputs: Inputs) -> object:
-        shapes = tuple((name, own.shape, own.dtype, own.device) for name, own in inputs.items())
+    def _key(self, inputs: Inputs, further: int) -> object:
+        shapes = tuple(
+            (name, own.shape[:-1], own.shape[-1] + further, own.dtype, own.device) for name, own in inputs.items()
+        )
         return shapes, tuple(map(Tensor.data_ptr, self.weights)), torch.backends.cuda.matmul.fp32_precision
 
     def _keep(self, key: object, recorded: _Recorded | None) -> None:
@@ -93,7 +146,13 @@ class Replay:
             self._known.popitem(last=False)
 
     def _record(self, inputs: Inputs) -> _Recorded | None:
-        given = {name: own.clone() for name, own in inputs.items()}
+        together, blank = self._together(inputs), None
+        if together is None:
+            given = {name: own.clone() for name, own in inputs.items()}
+        else:
+            given = dict(zip(inputs, together, strict=True))
+            values = [self.padding.values.get(name, 0) for name in inputs]
+            blank = torch.stack([torch.full_like(own, value) for own, value in zip(together, values, strict=True)])
         device = next(iter(given.values())).device
         now, aside = torch.cuda.current_stream(device), torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         aside.wait_stream(now)
@@ -106,4 +165,9 @@ class Replay:
                 made = self.function(given)
         except RuntimeError:
             return None
-        return _Recorded(graph, given, made, [own.data for own in self.weights])
+        return _Recorded(graph, given, made, [own.data for own in self.weights], together, blank)
+
+    def _together(self, inputs: Inputs) -> Tensor | None:
+        """Inputs of one shape and type as one tensor, if they are."""
+        alike = {(own.shape, own.dtype) for own in inputs.values()}
+        return torch.stack(list(inputs.values())) if len(alike) == 1 else None

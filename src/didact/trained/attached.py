@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, cast
@@ -10,6 +10,7 @@ from typing import Literal, cast
 import numpy as np
 import torch
 from torch import Tensor
+from torch._dynamo.exc import TorchDynamoException
 from torch.nn import functional
 
 from didact.attribution.base import checked
@@ -22,7 +23,7 @@ from didact.models.load import load_model
 from didact.models.network import NetworkModel
 from didact.models.outputs import check_defined
 from didact.models.planner import run
-from didact.models.replay import Replay
+from didact.models.replay import NO_PADDING, Padding, Replay
 from didact.ops.masking import unit_of_position, units_of_positions
 from didact.protocols import ExampleLike
 from didact.settings import shown
@@ -34,14 +35,15 @@ from didact.types import Example, Prediction, Units
 STEP = 16
 """Rows that are replayed have a multiple of so many positions."""
 Replayed = bool | Literal["scores"]
+Scored = Callable[[Sequence[Tensor], Tensor, int], Tensor]
 
 
-def attach(model: object, explainer: object, *, replay: Replayed = False) -> AttachedModel:
+def attach(model: object, explainer: object, *, replay: Replayed = False, fuse: bool = False) -> AttachedModel:
     """As ``didact.attach``, for anything that ``load_model`` takes."""
     adapter = load_model(model)
     if not isinstance(adapter, NetworkModel):
         raise CapabilityError(f"an explainer is attached to a network, and {adapter.name} is a function")
-    return AttachedModel(adapter, _learned(explainer), replay=replay)
+    return AttachedModel(adapter, _learned(explainer), replay=replay, fuse=fuse)
 
 
 class AttachedOutput:
@@ -108,9 +110,12 @@ class AttachedModel:
         explainer: trained for it.
         replay: whether a GPU records the pass for each shape of a batch and replays it; rows are padded to lengths
             that come again. With "scores" the network is called as it is, and what follows it is replayed.
+        fuse: whether ``torch.compile`` makes few kernels of what follows the network.
     """
 
-    def __init__(self, model: NetworkModel, explainer: LearnedExplainer, *, replay: Replayed = False) -> None:
+    def __init__(
+        self, model: NetworkModel, explainer: LearnedExplainer, *, replay: Replayed = False, fuse: bool = False
+    ) -> None:
         if not isinstance(replay, bool) and replay != "scores":
             raise ParameterError(f"replay must be True, False or 'scores', got {shown(replay)}")
         _check(model, explainer)
@@ -119,8 +124,9 @@ class AttachedModel:
         self.model = model
         self.explainer = explainer
         self.graph = OneGraph(model.network, model.head, explainer.shape, explainer.signal)
+        self._by_label = _fused(self._scored) if fuse else self._scored
         own, every = parameters(explainer.shape), [*parameters(model.network), *parameters(explainer.shape)]
-        self.replay = Replay(self._pass, every) if replay is True else None
+        self.replay = Replay(self._pass, every, padding=self.padding) if replay is True else None
         self.replay_scores = Replay(self._scores, own) if replay == "scores" else None
 
     def __call__(
@@ -174,21 +180,19 @@ class AttachedModel:
         """
         return written(self.graph, self.encode(self._sample()), Path(file))
 
-    def widened(self, placed: Inputs) -> Inputs:
-        """What is replayed: rows of tokens padded to a multiple of ``STEP`` positions, if the network has so many.
+    @property
+    def padding(self) -> Padding:
+        """Of rows that are replayed: to a multiple of ``STEP`` positions, if the network has so many.
 
-        They stay as they are where the network would not know padding: without a mask, or without an id for it.
+        There is none where the network would not know padding: without a mask, or without an id for it.
         """
         config = getattr(self.model.network, "config", None)
         nothing, longest = (getattr(config, name, None) for name in ("pad_token_id", "max_position_embeddings"))
-        if nothing is None or "attention_mask" not in placed or len({own.shape for own in placed.values()}) > 1:
-            return placed
-        width = placed["attention_mask"].shape[1]
-        more = max(0, min(width + -width % STEP, longest or width + STEP) - width)
-        filling = {OWNER: -1, "input_ids": nothing}
-        if not more:
-            return placed
-        return {name: functional.pad(own, (0, more), value=filling.get(name, 0)) for name, own in placed.items()}
+        return (
+            NO_PADDING
+            if nothing is None
+            else Padding(STEP, longest, {OWNER: -1, "input_ids": nothing}, "attention_mask")
+        )
 
     def _of_texts(self, texts: Sequence[ExampleLike]) -> AttachedOutput:
         """Batches of similar lengths, so that little is padded."""
@@ -219,7 +223,7 @@ class AttachedModel:
         wide = most or placed[OWNER].shape[1]
         with torch.inference_mode():
             if self.replay is not None:
-                logits, by_label = self.replay(self.widened(placed))
+                logits, by_label = self.replay(placed)
             else:
                 logits, states = self._passed(placed)
                 by_label = self._of_states(states, placed[OWNER], wide)
@@ -247,7 +251,7 @@ class AttachedModel:
         owner = read[OWNER]
         return (self._by_label([own for name, own in read.items() if name != OWNER], owner, owner.shape[1]),)
 
-    def _by_label(self, states: Sequence[Tensor], owner: Tensor, most: int) -> Tensor:
+    def _scored(self, states: Sequence[Tensor], owner: Tensor, most: int) -> Tensor:
         scores = self.graph.scored(states, owner, most)
         known = torch.arange(most, device=scores.device) <= owner.amax(1, keepdim=True)
         return scores.transpose(1, 2) * known[:, None]
@@ -303,6 +307,22 @@ class AttachedModel:
         if not example.is_textual:
             return [example] * 3
         return [Example(*(" ".join([text] * times) for text in example.texts)) for times in (1, 2, 3)]
+
+
+def _fused(function: Scored) -> Scored:
+    """The function compiled for any number of rows and positions, when it is called."""
+    compiled = torch.compile(function, dynamic=True)
+
+    def call(states: Sequence[Tensor], owner: Tensor, most: int) -> Tensor:
+        try:
+            return compiled(states, owner, most)
+        except TorchDynamoException as problem:
+            reason = " ".join(str(problem).split())
+            raise CapabilityError(
+                f"torch.compile cannot fuse the explainer on this machine: {reason:.300}; attach it without fuse=True"
+            ) from problem
+
+    return call
 
 
 def _most(owner: Tensor) -> int:
