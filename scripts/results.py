@@ -156,6 +156,29 @@ def _between(what: str) -> str:
     return markdown_table((f"{titles[first]}, less", *KEPT.values()), rows, "l")
 
 
+DISAGREEMENT = {
+    "texts": "texts",
+    "expected": "expected",
+    "observed": "observed",
+    "above the threshold": "above the threshold",
+    "rank correlation": "rank correlation",
+    "checked above the threshold": "above the threshold, checked",
+    "observed after a checked fallback": "observed after a checked fallback",
+    "checked rank correlation": "rank correlation, checked",
+}
+
+
+def _disagreement(ending: str) -> str:
+    """Expected and observed disagreement of a network with its reference, by kinds of texts."""
+    name = f"disagreement-{ending}.json" if ending else "disagreement.json"
+    record = json.loads((RESULTS / name).read_text(encoding="utf-8"))
+    rows = [
+        [kind, *(str(found[key]) if key == "texts" else f"{found[key]:.2f}" for key in DISAGREEMENT)]
+        for kind, found in record["kinds"].items()
+    ]
+    return f"Made by `{record['command']}`.\n\n" + markdown_table(["kind", *DISAGREEMENT.values()], rows, "lr")
+
+
 def _gpu(_: str) -> str:
     """Texts per second on the GPU."""
     kinds = ("prediction made", "prediction known", "texts read")
@@ -654,6 +677,7 @@ TABLES: Mapping[str, Callable[[str], str]] = {
     "kept": lambda name: kept_table(study(name)),
     "stable": lambda name: stable_table(study(name)),
     "between": _between,
+    "disagreement": _disagreement,
     "gpu": _gpu,
     "grades": _grades,
     "gains": _gains,

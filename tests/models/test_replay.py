@@ -83,9 +83,9 @@ def test_only_the_latest_graphs_are_kept() -> None:
     assert replay.recorded == 2
 
 
-def rows(device: str, width: int) -> dict[str, Tensor]:
+def rows(device: str, width: int, kind: torch.dtype = torch.int64) -> dict[str, Tensor]:
     ids = torch.arange(1, 2 * width + 1, device=device).reshape(2, width)
-    return {"ids": ids, "mask": torch.ones_like(ids)}
+    return {"ids": ids, "mask": torch.ones_like(ids, dtype=kind)}
 
 
 def test_rows_are_padded_where_all_inputs_are_rows_and_padding_is_marked() -> None:
@@ -98,8 +98,9 @@ def test_rows_are_padded_where_all_inputs_are_rows_and_padding_is_marked() -> No
     assert padding.further({**rows("cpu", 3), "other": torch.ones(2, 2)}) == 0
 
 
+@pytest.mark.parametrize("kind", [torch.int64, torch.int32], ids=["one type", "two types"])
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=cuda)])
-def test_rows_of_several_lengths_are_replayed_as_one_shape(device: str) -> None:
+def test_rows_of_several_lengths_are_replayed_as_one_shape(device: str, kind: torch.dtype) -> None:
     def compute(inputs: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
         seen.append(inputs["ids"].shape[1])
         return inputs["ids"] * 10 + inputs["mask"], (inputs["ids"] * inputs["mask"]).sum(1)
@@ -107,7 +108,7 @@ def test_rows_of_several_lengths_are_replayed_as_one_shape(device: str) -> None:
     seen: list[int] = []
     replay = Replay(compute, [], padding=Padding(4, values={"ids": 9}, needs="mask"))
     for width in (4, 3, 2, 3, 1):
-        given = rows(device, width)
+        given = rows(device, width, kind)
         made, sums = replay(given)
         assert made[:, :width].tolist() == (given["ids"] * 10 + 1).tolist()
         assert made[:, width:].tolist() == [[90] * (4 - width)] * 2

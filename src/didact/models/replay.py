@@ -66,6 +66,7 @@ class _Recorded:
     blank: Tensor | None
 
     def replay(self, inputs: Inputs) -> tuple[Tensor, ...]:
+        """What is computed of these inputs, which may have fewer positions where they lie together."""
         if self.together is None:
             for name, own in inputs.items():
                 self.given[name].copy_(own, non_blocking=True)
@@ -111,7 +112,8 @@ class Replay:
                 with self._lock:
                     recorded = self._graph_of(inputs, further)
                     if recorded is not None:
-                        return recorded.replay(inputs)
+                        alike = recorded.together is not None
+                        return recorded.replay(inputs if alike else self.padding.padded(inputs, further))
             return self.function(self.padding.padded(inputs, further))
 
     @property

@@ -10,7 +10,6 @@ from typing import Literal, cast
 import numpy as np
 import torch
 from torch import Tensor
-from torch._dynamo.exc import TorchDynamoException
 from torch.nn import functional
 
 from didact.attribution.base import checked
@@ -188,11 +187,9 @@ class AttachedModel:
         """
         config = getattr(self.model.network, "config", None)
         nothing, longest = (getattr(config, name, None) for name in ("pad_token_id", "max_position_embeddings"))
-        return (
-            NO_PADDING
-            if nothing is None
-            else Padding(STEP, longest, {OWNER: -1, "input_ids": nothing}, "attention_mask")
-        )
+        if nothing is None:
+            return NO_PADDING
+        return Padding(STEP, longest, {OWNER: -1, "input_ids": nothing}, needs="attention_mask")
 
     def _of_texts(self, texts: Sequence[ExampleLike]) -> AttachedOutput:
         """Batches of similar lengths, so that little is padded."""
@@ -311,6 +308,8 @@ class AttachedModel:
 
 def _fused(function: Scored) -> Scored:
     """The function compiled for any number of rows and positions, when it is called."""
+    from torch._dynamo.exc import TorchDynamoException  # imports much that nothing else needs
+
     compiled = torch.compile(function, dynamic=True)
 
     def call(states: Sequence[Tensor], owner: Tensor, most: int) -> Tensor:
