@@ -113,6 +113,14 @@ def test_what_the_explainer_computes_may_be_fused(
         torch.testing.assert_close(fused(**fed).label_scores, served(**fed).label_scores, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("given", [{"replay": "all"}, {"replay": 1}, {"fuse": "yes"}])
+def test_other_values_of_replay_and_fuse_are_refused(
+    model: NetworkModel, explainer: LearnedExplainer, given: dict[str, Any]
+) -> None:
+    with pytest.raises(ParameterError, match=rf"{next(iter(given))} must be True.*got {next(iter(given.values()))!r}"):
+        didact.attach(model, explainer, **given)
+
+
 def test_a_machine_that_cannot_fuse_says_so(
     model: NetworkModel, explainer: LearnedExplainer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
