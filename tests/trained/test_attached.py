@@ -117,7 +117,7 @@ def test_what_the_explainer_computes_may_be_fused(
 def test_other_values_of_replay_and_fuse_are_refused(
     model: NetworkModel, explainer: LearnedExplainer, given: dict[str, Any]
 ) -> None:
-    with pytest.raises(ParameterError, match=rf"{next(iter(given))} must be True.*got {next(iter(given.values()))!r}"):
+    with pytest.raises(ParameterError, match=rf"{next(iter(given))}.* must be .*got {next(iter(given.values()))!r}"):
         didact.attach(model, explainer, **given)
 
 

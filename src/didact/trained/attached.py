@@ -117,8 +117,6 @@ class AttachedModel:
     ) -> None:
         if not isinstance(replay, bool) and replay != "scores":
             raise ParameterError(f"replay must be True, False or 'scores', got {shown(replay)}")
-        if not isinstance(fuse, bool):
-            raise ParameterError(f"fuse must be True or False, got {shown(fuse)}")
         _check(model, explainer)
         with evaluating(model.network):
             _ = model.traits  # sets how many rows a batch may have
