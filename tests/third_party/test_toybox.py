@@ -1,7 +1,7 @@
 """A third party's package adds one thing of every family, each in one file, and they work with ours and together."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -178,9 +178,16 @@ def test_channels_train_students(student: str, channel: str, name: str) -> None:
     students.check(name, students.small(STUDENTS.get(student)), CHANNELS.get(channel)())
 
 
+QUICK: Mapping[str, Mapping[str, object]] = {
+    "scaffold": {"students": 2, "examples": 8, "batch": 8, "outer_batch": 8, "resets": 40, "inner_rate": 0.02}
+}
+"""Settings that make a signal quick."""
+
+
 @pytest.mark.parametrize("signal", FITTING)
 def test_the_shape_learns_from_every_signal_that_fits(signal: str) -> None:
-    learned.check("learns", SHAPES.get("toy_shape"), SIGNALS.get(signal), "bert")
+    made = SHAPES.get("toy_shape"), SIGNALS.get(signal)
+    learned.check("learns", *made, "bert", signal_settings=QUICK.get(signal))
 
 
 def test_both_signals_fit() -> None:

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from didact.errors import FormatError
 
@@ -53,6 +55,17 @@ def conform(table: pa.Table, schema: pa.Schema, what: str) -> pa.Table:
 def values(column: pa.ChunkedArray) -> list[Any]:
     """The column as Python values, list columns as lists; many times quicker than pyarrow's own on long lists."""
     return [value for chunk in column.chunks for value in _values(chunk)]
+
+
+def numbered(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[Any]]:
+    """Each cell's place in a list of the values that there are, and that list; empty cells are None."""
+    if pa.types.is_dictionary(column.type):
+        joined = column.unify_dictionaries().combine_chunks()
+    else:
+        joined = column.combine_chunks().dictionary_encode()
+    known = joined.dictionary.to_pylist()
+    places = joined.indices.fill_null(len(known)).to_numpy().astype(np.int64)
+    return places, [*known, None]
 
 
 def _array(given: Sequence[Any], kind: pa.DataType) -> pa.Array:

@@ -183,7 +183,8 @@ def _means(run: ScaffoldingFindings, label: str, data: str) -> list[float]:
     sides = list(dict.fromkeys(side for name, side in run.rated_sides if name in names))
     means = []
     for side in sides:
-        values = [own.mean for name in names if (own := run.agreement(name, side, label)) is not None]
+        areas = [own for name in names if (own := run.areas(name, side, label)) is not None]
+        values = [float(own[~np.isnan(own)].mean()) for own in areas]
         if values:
             means.append(float(np.mean(values)))
     return means

@@ -16,14 +16,17 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from didact.errors import InputError
+from didact.errors import FormatError, InputError
 from didact.experiments.engine.toml import Options
 from didact.provenance import content_hash
 from didact.simulation.simulability import NONE, Failure, LearningCurves, Setting, Simulation
 from didact.store import columns
 from didact.store import records as record_store
 from didact.types import Floats
+
+Ints = NDArray[np.int64]
 
 TEACHER = "teacher"
 """Explainer of the rows that hold the teacher's own numbers."""
@@ -162,24 +165,47 @@ class _StudentRow:
 _KEYS = ("student", "channel", "size", "explainer", "null", "seed", "part", "metric", "failure")
 
 
+_LARGEST = 2**62
+
+
 def _student_rows(table: pa.Table) -> list[_StudentRow]:
     """Records grouped by student, in the order in which they first appear."""
-    plain = columns.conform(table, record_store.PLAIN, "records")
-    grouped = plain.group_by(list(_KEYS), use_threads=False).aggregate([("example", "list"), ("value", "list")])
-    items: dict[str, int] = {}
-    rows = []
-    for group in range(len(grouped)):
-        cells = (grouped[key][group].as_py() for key in _KEYS)
+    checked = columns.conform(table, record_store.SCHEMA, "records")
+    keys = [columns.numbered(checked[name]) for name in _KEYS]
+    examples, named = columns.numbered(checked["example"])
+    scores = checked["value"].to_numpy()
+    items: Ints | None = None
+    rows: list[_StudentRow] = []
+    for group in _groups([places for places, _ in keys], len(checked)):
+        cells = (known[places[group[0]]] for places, known in keys)
         student, channel, size, method, null, seed, part, metric, failure = cells
         if not student and part != TRUTH:
             continue
-        names = grouped["example_list"][group].as_py()
-        items = items or {name: place for place, name in enumerate(names)}
-        values = np.full(len(items), np.nan)
-        values[[items[name] for name in names]] = grouped["value_list"][group].values.to_numpy()
+        if items is None:
+            items = np.full(len(named), -1)
+            items[examples[group]] = np.arange(len(group))
+        places = items[examples[group]]
+        if (places < 0).any():
+            raise FormatError(f"records of {student or TEACHER} name test examples that the first student has not")
+        values = np.full(int(items.max()) + 1, np.nan)
+        values[places] = scores[group]
         setting = Setting(student or "", channel or "", size or 0)
         rows.append(_StudentRow(setting, method, bool(null), seed, part, metric, failure or "", values))
     return rows
+
+
+def _groups(keys: Sequence[Ints], many: int) -> list[Ints]:
+    """The numbers of the rows that are alike in all keys, group by group as they first appear."""
+    alike, kinds = np.zeros(many, dtype=np.int64), 1
+    for places in keys:
+        size = int(places.max(initial=0)) + 1
+        if kinds * size >= _LARGEST:
+            alike = np.unique(alike, return_inverse=True)[1]
+            kinds = int(alike.max(initial=0)) + 1
+        alike, kinds = alike * size + places, kinds * size
+    order = np.argsort(alike, kind="stable")
+    cuts = np.flatnonzero(np.diff(alike[order])) + 1
+    return sorted(np.split(order, cuts), key=lambda group: int(group[0])) if many else []
 
 
 def _first_channels(rows: Sequence[_StudentRow]) -> dict[Setting, Setting]:
