@@ -121,6 +121,16 @@ def test_third_parties_register_through_entry_points(tmp_path: Path, monkeypatch
         ATTRIBUTIONS._cards.pop("word_length", None)
 
 
+def test_a_package_that_is_installed_meanwhile_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert "word_length" not in ATTRIBUTIONS.names()
+    info = tmp_path / "word_length-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: word-length\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[didact.attributions]\nword_length = word_length_plugin:WordLength\n")
+    assert "word_length" in ATTRIBUTIONS.names()
+
+
 def test_parameters_are_checked_in_one_sentence() -> None:
     lime = ATTRIBUTIONS.get("lime")
     with pytest.raises(ParameterError, match=r"unknown parameter of lime 'sample' \(did you mean samples"):

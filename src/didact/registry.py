@@ -5,8 +5,10 @@ from __future__ import annotations
 import difflib
 import importlib
 import pkgutil
+import sys
 from collections.abc import Callable, Sequence
-from importlib.metadata import EntryPoint, entry_points
+from functools import lru_cache
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
@@ -147,7 +149,25 @@ class Registry(Generic[T, K]):
         return modules
 
     def _entry_points(self) -> dict[str, EntryPoint]:
-        return {entry.name: entry for entry in entry_points(group=self.group)}
+        return {entry.name: entry for entry in _installed(self.group, _places())}
+
+
+@lru_cache(maxsize=32)
+def _installed(group: str, _: tuple[tuple[str, int], ...]) -> EntryPoints:
+    """What installed packages offer to a group, which takes a while; read again when one was installed or removed."""
+    return entry_points(group=group)
+
+
+def _places() -> tuple[tuple[str, int], ...]:
+    """Where packages are looked for, and when each place last changed."""
+    return tuple((place, _changed(place)) for place in sys.path)
+
+
+def _changed(place: str) -> int:
+    try:
+        return Path(place or ".").stat().st_mtime_ns
+    except (OSError, ValueError):
+        return 0
 
 
 def unknown(kind: str, name: object, allowed: Sequence[str], suggested: Sequence[str] | None = None) -> str:
