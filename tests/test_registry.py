@@ -101,14 +101,19 @@ def test_a_name_cannot_be_taken_twice() -> None:
         registry.register(card)(type("Second", (), {"__module__": "two"}))
 
 
+def install_plugin(folder: Path) -> None:
+    """What an installer writes about a package that offers an attribution."""
+    info = folder / "word_length-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: word-length\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[didact.attributions]\nword_length = word_length_plugin:WordLength\n")
+
+
 def test_third_parties_register_through_entry_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from didact.testing.conformance import applicable, check
 
     (tmp_path / "word_length_plugin.py").write_text(PLUGIN)
-    info = tmp_path / "word_length-1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: word-length\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[didact.attributions]\nword_length = word_length_plugin:WordLength\n")
+    install_plugin(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     importlib.invalidate_caches()
     try:
@@ -124,10 +129,7 @@ def test_third_parties_register_through_entry_points(tmp_path: Path, monkeypatch
 def test_a_package_that_is_installed_meanwhile_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     assert "word_length" not in ATTRIBUTIONS.names()
-    info = tmp_path / "word_length-1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: word-length\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[didact.attributions]\nword_length = word_length_plugin:WordLength\n")
+    install_plugin(tmp_path)
     assert "word_length" in ATTRIBUTIONS.names()
 
 
