@@ -33,6 +33,7 @@ from didact.ops.units import word_spans
 from didact.store import files
 from didact.store import records as record_store
 from didact.trained.explainer import LearnedExplainer
+from didact.trained.labels import averaged
 from didact.types import Example, Explanation, Prediction, Record, Span, Target, Units
 
 RECIPES = Path(__file__).resolve().parents[2] / "recipes" / "l2e"
@@ -127,6 +128,26 @@ def test_a_study_measures_teachers_and_learned_explainers(finished: Path) -> Non
     assert set(grades[grading.POSITIVE]) <= kinds
     assert (grades["forwards"]["occlusion"] > 1).all()
     assert (grades["forwards"]["l2e labelling(occlusion)"] == 0).all()
+
+
+def test_networks_learn_the_average_of_references_and_stand_beside_each(tmp_path: Path) -> None:
+    recipe = tmp_path / "both.toml"
+    averages = '[averages]\nboth = ["occlusion", "gradient"]\n[texts]\nocclusion = 0\ngradient = 2\nboth = 5\n'
+    short = STUDY.replace("initialisations = 2", 'initialisations = 1\nsignals = ["combined"]')
+    recipe.write_text(short[: short.index("[more]")] + averages + short[short.index("[model]") :], encoding="utf-8")
+    made = job(recipe, tmp_path / "both")
+    assert run_job(made).complete
+    both, one, other = (made.labels(label, "test") for label in ("both", "occlusion", "gradient"))
+    wanted = [averaged([a, b]).array for a, b in zip(one, other, strict=True)]
+    assert all(np.allclose(got.array, scores) for got, scores in zip(both, wanted, strict=True))
+    assert both[0].cost.forwards == one[0].cost.forwards + other[0].cost.forwards
+    assert [len(made.labels(label, "train")) for label in ("both", "gradient")] == [5, 2]
+    summary = read_summary(tmp_path / "both")
+    assert {row["learned"] for row in summary["versus"]} == {"l2e combined(both)", "l2e combined(gradient)"}
+    beside = {row["reference"] for row in summary["versus"] if row["learned"] == "l2e combined(both)"}
+    assert beside == {"both", "occlusion"}
+    assert "| both, combined, beside occlusion |" in kept_table(summary)
+    assert "| both, combined, 1 initialisation |" in markdown(summary)
 
 
 def test_the_report_shows_what_is_kept_and_how_stable_it_is(finished: Path) -> None:

@@ -14,7 +14,7 @@ from didact.errors import InputError
 from didact.protocols import Explainer, Model
 from didact.scale.collect import CHUNK, collect, fresh, reseeded
 from didact.store.parts import Parts
-from didact.types import Example, Explanation, Floats, JsonValue
+from didact.types import Cost, Example, Explanation, Floats, JsonValue
 
 Normalise = Literal["max", "sum", "norm", "none"]
 
@@ -144,8 +144,18 @@ def averaged(explanations: Sequence[Explanation], how: Normalise = "max") -> Exp
         scores=tuple(scores.tolist()),
         parameters={},
         signed=signed,
+        cost=_together([explanation.cost for explanation in explanations]),
         details={},
         errors=(),
+    )
+
+
+def _together(costs: Sequence[Cost]) -> Cost:
+    """What several explanations took; times that are not known count as none."""
+    return Cost(
+        sum(cost.forwards for cost in costs),
+        sum(cost.backwards for cost in costs),
+        seconds=sum(cost.seconds or 0.0 for cost in costs),
     )
 
 

@@ -46,6 +46,7 @@ from didact.provenance import content_hash
 from didact.store import files, keys
 from didact.store import records as record_store
 from didact.trained.explainer import LearnedExplainer
+from didact.trained.labels import averaged
 from didact.types import Example, Explanation
 
 BACKGROUND = 64
@@ -93,8 +94,8 @@ class DistillationJob(RecipeJob):
     def rounds(self) -> Iterator[Round]:
         """One round: references in their order, each with its labels, its grades and its networks."""
         steps: list[KeyedStep] = []
-        for entry in self.recipe.references:
-            steps += self._steps_of(entry.label)
+        for label in self.recipe.learnable:
+            steps += self._steps_of(label)
         yield Round("labels, networks and grades", [*steps, *self._controls])
 
     def closing(self) -> Sequence[KeyedStep]:
@@ -165,11 +166,12 @@ class DistillationJob(RecipeJob):
 
     def speed(self) -> pa.Table:
         """Seconds per text of references and learned explainers, and documents per second in bulk."""
+        first = next(filter(self._variants, self.recipe.learnable))
         explainers = {
             learned_label(network.reading, network.signal, network.reference): LearnedExplainer.from_pretrained(
                 self.explainer_path(network), device=self.options.device
             )
-            for network in self._variants(self.recipe.references[0].label)
+            for network in self._variants(first)
             if network.seed == 0 and self.is_done(self._learning(network))
         }
         references = {entry.label: self.explainer(entry.label) for entry in self.recipe.references}
@@ -207,12 +209,14 @@ class DistillationJob(RecipeJob):
         for split in reversed(SPLITS):
             many = len(self.texts[split])
             if split == "train":
-                many = min(many, self.recipe.texts.get(reference, many))
+                many = self.recipe.labelled(reference, many)
             yield from ((split, start) for start in range(0, many, self.recipe.chunk))
 
     def labels(self, reference: str, split: str) -> list[Explanation]:
-        """A reference's explanations of a split."""
-        return self._labels_of(reference, split)
+        """A reference's explanations of a split, or the average of several references'."""
+        several = [self._labels_of(entry.label, split) for entry in self.recipe.members(reference)]
+        known = [averaged(each) for each in zip(*several, strict=False)] if len(several) > 1 else several[0]
+        return known[: self.recipe.texts.get(reference)] if split == "train" else known
 
     def _read_labels(self, reference: str, split: str) -> list[Explanation]:
         return read_split(self.parts.read(self._gathered[reference].key), split, self.texts, self.model)
@@ -220,10 +224,10 @@ class DistillationJob(RecipeJob):
     # Planning.
 
     def _steps_of(self, reference: str) -> list[KeyedStep]:
-        labelling = [step for _, step in self._labelling[reference]]
-        gathering = self._gathered[reference]
+        labelling = [step for _, step in self._labelling.get(reference, ())]
+        gathering = [self._gathered[reference]] if reference in self._gathered else []
         learning = [self._learning(network) for network in self._variants(reference)]
-        return [*labelling, gathering, self._grading(reference), *learning]
+        return [*labelling, *gathering, self._grading(reference), *learning]
 
     @cached_property
     def _labelling(self) -> dict[str, list[tuple[Place, KeyedStep]]]:
@@ -253,18 +257,24 @@ class DistillationJob(RecipeJob):
         return steps
 
     def _grading(self, reference: str) -> KeyedStep:
-        gathering = self._gathered[reference]
-        key = content_hash(["grade", gathering.key, self._measures])
-        return KeyedStep(f"grade/{reference}", key, "grade_reference", (reference,), frozenset({gathering.name}))
+        labels, after = self._gathering(reference)
+        key = content_hash(["grade", labels, self._measures])
+        return KeyedStep(f"grade/{reference}", key, "grade_reference", (reference,), after)
 
     def _learning(self, network: Network) -> KeyedStep:
-        gathering = self._gathered[network.reference]
+        labels, after = self._gathering(network.reference)
         key = content_hash(
-            ["learn", gathering.key, self._measures, self.learned_settings(network), vars(network), self.recipe.tf32]
+            ["learn", labels, self._measures, self.learned_settings(network), vars(network), self.recipe.tf32]
         )
         name = f"learn/{network.reference}/{network.reading}/{network.signal}/{network.seed}"
         arguments = (network.reference, network.reading, network.signal, network.seed)
-        return KeyedStep(name, key, "learn", arguments, frozenset({gathering.name}))
+        return KeyedStep(name, key, "learn", arguments, after)
+
+    def _gathering(self, reference: str) -> tuple[str, frozenset[str]]:
+        """Key of all labels of a reference or an average, and the steps that gather them."""
+        steps = [self._gathered[entry.label] for entry in self.recipe.members(reference)]
+        key = steps[0].key if len(steps) == 1 else content_hash(["average", *(step.key for step in steps)])
+        return key, frozenset(step.name for step in steps)
 
     @property
     def _controls(self) -> list[KeyedStep]:
@@ -286,12 +296,12 @@ class DistillationJob(RecipeJob):
 
     @property
     def _networks(self) -> list[KeyedStep]:
-        return [self._learning(one) for entry in self.recipe.references for one in self._variants(entry.label)]
+        return [self._learning(one) for label in self.recipe.learnable for one in self._variants(label)]
 
     @property
     def _graded(self) -> list[KeyedStep]:
         """All steps that give records."""
-        return [*(self._grading(entry.label) for entry in self.recipe.references), *self._networks, *self._controls]
+        return [*(self._grading(label) for label in self.recipe.learnable), *self._networks, *self._controls]
 
     # Labels.
 

@@ -72,10 +72,10 @@ def above_chance(grades: Grades) -> list[Plain]:
 def networks_of(summary: Options) -> Iterator[tuple[str, str, str]]:
     """Title, name in the records and reference of every network of a study, in the order of its recipe.
 
-    A network has a row for each reference that none learns from, too.
+    A network has a row for each reference that none learns from alone, too.
     """
     compared = {(row["learned"], row["reference"]) for row in summary["versus"]}
-    labels = [reference["label"] for reference in summary["study"]["references"]]
+    labels = learnable(summary["study"])
     for reference, signal, reading in product(labels, SIGNALS, READINGS):
         learned = learned_label(reading, signal, reference)
         title = f"{reference}, {signal.replace('_', ' ')}{READS[reading]}"
@@ -84,6 +84,11 @@ def networks_of(summary: Options) -> Iterator[tuple[str, str, str]]:
         for other in labels:
             if other != reference and (learned, other) in compared:
                 yield f"{title}, beside {other}", learned, other
+
+
+def learnable(study: Options) -> list[str]:
+    """Labels of a study's references, then of their averages."""
+    return [*(reference["label"] for reference in study["references"]), *study.get("averages", {})]
 
 
 def _table(summary: Options, columns: Mapping[str, str], cell: Callable[[Options, str, str, str], str]) -> str:

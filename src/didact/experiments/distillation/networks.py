@@ -58,11 +58,11 @@ def train_network(
     device = {"device": "cpu"} if model.network.device.type == "cpu" else {}
     training = FitConfig(**{**own["training"], **device, "seed": network.seed})
     fitted = fit(shape, signal, samples, training, monitor=_monitor(recipe, signal, samples, model, validation))
-    entry = recipe.reference(network.reference)
+    entries = recipe.members(network.reference)
     about = ExplainerMetadata.of(
         model,
-        reference=entry.name,
-        reference_parameters=cast("Plain", dict(entry.settings)),
+        reference="+".join(entry.name for entry in entries),
+        reference_parameters=cast("Plain", dict(entries[0].settings)) if len(entries) == 1 else {},
         data=recipe.name,
         data_hash=fitted.data_hash,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
@@ -12,6 +13,9 @@ from didact.experiments.engine.tables import Count, ModelTable, Share, check_tab
 from didact.experiments.engine.toml import Entry, Options, Plain, check_choice
 from didact.registry import unknown
 from didact.settings import Between, shown
+
+NAMED = re.compile(r"\w+")
+"""What a reference is called in the records."""
 
 Embeddings = Literal["kept", "first", "own"]
 Choice = Literal["loss", "top_weight", "panel"]
@@ -67,6 +71,8 @@ class DistillationRecipe(StudyRecipe):
         data: for "train", "validation" and "test" the "source" and options of ``load_data``; or a list of these, whose
             texts follow each other, none twice. "lines" makes every line a text, "words" leaves out shorter texts.
         references: methods with their settings.
+        averages: label -> labels of references: networks learn the mean of their scores, each document's brought to one
+            size. It is graded as a reference is, and the networks stand beside each of its references too.
         signals: how every reference is learnt from: "labelling", "ranking", "signed_ranking", "combined", "regression".
         readings: what networks of all these signals read: "tokens" of the model, "words" of a vocabulary, the "model",
             a copy of the explained network, or its "states".
@@ -82,8 +88,8 @@ class DistillationRecipe(StudyRecipe):
         changes: settings of some networks that differ, later ones counting: each with "network", "training" or "texts"
             (learn from the first so many), for the networks of a "reference", a "reading" and a "signal", or of all
             where these are not named.
-        texts: label of a reference -> training texts that it labels, where not all; with 0 it is graded, and no network
-            learns from it.
+        texts: label of a reference or average -> training texts that its networks learn from, where not all; with 0 it
+            is graded, and no network learns from it alone.
         labels: label of a reference -> its settings for training texts, where they differ: the noise of fewer samples
             averages out over texts, of which more can then be labelled. It is graded with its own settings.
         encoder: directory or Hub id of the encoder that says which texts are similar in meaning; the explained model
@@ -102,6 +108,7 @@ class DistillationRecipe(StudyRecipe):
     tables_of: ClassVar[Mapping[str, type]] = {"model": ModelTable, "network": NetworkTable}
 
     references: tuple[Entry, ...]
+    averages: Mapping[str, Sequence[str]] = field(default_factory=dict)
     signals: tuple[str, ...] = ("labelling", "ranking")
     readings: tuple[str, ...] = ("tokens",)
     embeddings: Embeddings = "kept"
@@ -127,7 +134,7 @@ class DistillationRecipe(StudyRecipe):
             if not getattr(self, name):
                 raise FormatError(f"{where}: {name} is empty; name at least one")
         known = {
-            "reference": [one.label for one in self.references],
+            "reference": self.learnable,
             "reading": tuple(READINGS),
             "signal": tuple(SIGNALS),
         }
@@ -142,8 +149,19 @@ class DistillationRecipe(StudyRecipe):
 
     def _check_references(self, known: Mapping[str, Sequence[str]], where: str) -> None:
         """Refuse entries about references that there are not, which would change nothing without a word."""
-        for label in {**self.more, **self.texts, **self.labels}:
+        own = [one.label for one in self.references]
+        for label in {**self.more, **self.texts}:
             check_choice("reference", label, known["reference"], where)
+        for label in self.labels:
+            check_choice("reference", label, own, where)
+        for label, members in self.averages.items():
+            place = f"{where}, [averages] {label}"
+            if label in own or not NAMED.fullmatch(label):
+                raise FormatError(f"{place}: give it a name in letters, digits and _ that no reference has")
+            if not isinstance(members, list | tuple) or len(set(members)) < 2:
+                raise FormatError(f"{place}: give a list of two or more references, got {shown(members)}")
+            for member in members:
+                check_choice("reference", member, own, place)
         for label, pairs in self.more.items():
             for pair in pairs:
                 if len(pair) != 2:
@@ -172,6 +190,20 @@ class DistillationRecipe(StudyRecipe):
                 own["training"].update(change.get("training", {}))
                 own["texts"] = change.get("texts", own["texts"])
         return own
+
+    @property
+    def learnable(self) -> list[str]:
+        """Labels of what networks can learn from: the references, then the averages."""
+        return [*(one.label for one in self.references), *self.averages]
+
+    def labelled(self, reference: str, texts: int) -> int:
+        """How many of so many training texts a reference labels: as its own networks and those of averages need."""
+        needed = [reference, *(label for label, members in self.averages.items() if reference in members)]
+        return max(min(texts, self.texts.get(label, texts)) for label in needed)
+
+    def members(self, label: str) -> list[Entry]:
+        """The reference called so, or those of the average called so."""
+        return [self.reference(one) for one in self.averages.get(label, (label,))]
 
     def reference(self, label: str) -> Entry:
         """The reference called so."""

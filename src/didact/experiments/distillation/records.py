@@ -136,7 +136,8 @@ def settings_hash(recipe: DistillationRecipe, label: str, metric: str, network: 
     measure = METRICS_OF_ALL.get(metric, (metric, {}))
     parts: list[object] = [label, list(measure), recipe.encoder if "semantic" in metric else None]
     reference = network.reference if network else label.removeprefix("abs(").removesuffix(")")
-    parts += [[entry.name, dict(entry.settings)] for entry in recipe.references if entry.label == reference]
+    entries = recipe.members(reference) if reference in recipe.learnable else ()
+    parts += [[entry.name, dict(entry.settings)] for entry in entries]
     if network is not None:
         own = recipe.settings(network.reference, network.reading, network.signal)
         parts += [network.reading, network.signal, own, recipe.embeddings, recipe.choose]

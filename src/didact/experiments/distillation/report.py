@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 from didact import disk
-from didact.experiments.distillation.kept import KEPT_NOTE, READS, STABLE_NOTE, kept_table, stable_table
+from didact.experiments.distillation.kept import KEPT_NOTE, READS, STABLE_NOTE, kept_table, learnable, stable_table
 from didact.experiments.distillation.recipe import READINGS, SIGNALS, learned_label
 from didact.experiments.engine.objects import read_object
 from didact.experiments.engine.toml import Options, Plain
@@ -66,10 +67,8 @@ def table(summary: Options) -> str:
 
 
 def _rows(summary: Options) -> Iterator[list[str]]:
-    for reference in summary["study"]["references"]:
-        for signal in SIGNALS:
-            for reading in READINGS:
-                yield from _network(summary, reference["label"], signal, reading)
+    for reference, signal, reading in product(learnable(summary["study"]), SIGNALS, READINGS):
+        yield from _network(summary, reference, signal, reading)
 
 
 def _network(summary: Options, reference: str, signal: str, reading: str) -> Iterator[list[str]]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from didact.experiments.distillation.recipe import NAMED
 from didact.stats.averages import by_example
 from didact.stats.bootstrap import differences
 from didact.stats.means import mean_tests
@@ -22,8 +23,6 @@ from didact.store.columns import values as values_of
 from didact.types import Floats
 
 LEARNED = re.compile(r"(?P<kind>l2e\S*) (?P<signal>\w+)\((?P<reference>\w+)\)")
-NAMED = re.compile(r"\w+")
-"""A reference by its scores as given."""
 RANDOM = "random"
 HUMAN = "human"
 COSTS = ("forwards", "seconds")
@@ -96,7 +95,7 @@ def versus(grades: Grades) -> list[LearnedVersusReference]:
     """Every learned explainer beside its reference, on every metric that has both, with all tests.
 
     One that ranks by absolute weight has two rows: beside the reference as it is, and beside its absolute scores. All
-    of them stand beside references that no network learns from, too.
+    of them stand beside references that no network learns from alone, too.
     """
     return _with_means_tested(as_in_the_paper(grades), grades)
 
