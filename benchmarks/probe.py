@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shlex
 import time
 from collections.abc import Callable, Sequence
@@ -54,6 +55,8 @@ from didact.trained.train import train
 from didact.types import Example, Explanation, Floats
 
 REFERENCE = "kernel_shap 500"
+NUMBERS = re.compile(r"\[[-+.,\d\seE]+\]")
+"""A list of numbers, which a record has on one line."""
 SLOW: dict[str, tuple[str, dict[str, object]]] = {
     REFERENCE: ("kernel_shap", {"evaluations": 500}),
     "lime 1000": ("lime", {"samples": 1000}),
@@ -119,7 +122,8 @@ class Run:
     def add(self, row: Row) -> None:
         """Write the record with one more row."""
         self.record["rows"].append(row)
-        write_text(self.place, json.dumps(self.record, indent=1) + "\n")
+        text = json.dumps(self.record, indent=1)
+        write_text(self.place, NUMBERS.sub(lambda found: "".join(found[0].split()), text) + "\n")
         print({name: value for name, value in row.items() if not isinstance(value, (dict, list))}, flush=True)
 
     def done(self, name: str) -> bool:

@@ -142,6 +142,7 @@ def test_several_references(model: Model, folder: Path) -> None:
     settings = {**SMALL, "signal": "regression"}
     averaged = train("l2e", model, texts(200), references, parts=parts, **settings)
     assert averaged.about.reference == "occlusion+random"
+    assert averaged.about.reference_parameters["random.seed"] == Random().seed
     apart = train("l2e", model, texts(200), references, parts=parts, combine="apart", **settings)
     assert apart.about.scores["spearman"] > averaged.about.scores["spearman"]  # the first one's words are not blurred
     assert apart.about.scores["spearman"] > 0.6

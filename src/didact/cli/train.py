@@ -89,7 +89,11 @@ def _add_reference(parser: argparse.ArgumentParser, default: str) -> None:
         help=f"method whose scores are learned, or several (default: {default} with few samples)",
     )
     group.add_argument(
-        "--set", metavar="NAME=VALUE", action="append", default=[], help="a setting of the reference; may be repeated"
+        "--set",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="a setting of the reference; of several, NAME.SETTING=VALUE, such as lime.samples=200; may be repeated",
     )
     group.add_argument("--labels", type=Path, metavar="FILE", help="read scores (.parquet, .jsonl) instead of --data")
     group.add_argument("--force", action="store_true", help="accept scores that explain another model")
@@ -274,15 +278,28 @@ def _reference(options: argparse.Namespace, card: PresetCard) -> list[Explainer]
     from didact.api import load_explainer
     from didact.trained.presets.base import default_reference
 
-    settings = {"level": options.level, "scale": options.scale} | shared.parse_settings(options.set)
+    common = {"level": options.level, "scale": options.scale}
     if options.reference is None:
+        settings = common | shared.parse_settings(options.set)
         return [default_reference(card, **settings)] if any(value is not None for value in settings.values()) else None
     names = [name.strip() for name in options.reference.split(",") if name.strip()]
     if not names:
         raise ParameterError("--reference names no method")
-    if len(names) > 1 and options.set:
-        raise ParameterError(f"--set sets one reference, and {len(names)} were named")
-    return [load_explainer(name, **settings) for name in names]
+    if len(names) == 1:
+        return [load_explainer(names[0], **common, **shared.parse_settings(options.set))]
+    return _several(names, common, shared.parse_owned(options.set, f"{names[0]}.seed=1"))
+
+
+def _several(
+    names: Sequence[str], common: Mapping[str, object], given: Mapping[str, Mapping[str, object]]
+) -> list[Explainer]:
+    """Explainers of these names, each with the settings that are given as its own."""
+    from didact.api import load_explainer
+
+    for owner in given:
+        if owner not in names:
+            raise ParameterError(f"--set names {owner!r}, but the references are {', '.join(names)}")
+    return [load_explainer(name, **common, **given.get(name, {})) for name in names]
 
 
 def _examples(options: argparse.Namespace, model: Model) -> tuple[Sequence[Example] | Sequence[Explanation], str]:

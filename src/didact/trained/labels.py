@@ -29,7 +29,7 @@ class ReferenceLabels:
     Attributes:
         of: examples -> their explanations by each reference.
         name: of the reference, or of several joined by "+".
-        parameters: of the only reference; empty where there are several.
+        parameters: of the reference; those of several are called NAME.SETTING.
         count: number of references.
         apart: whether several references are distinguished by the network; otherwise their average is learned.
         fresh: examples -> epoch -> explanations drawn for that epoch; None where every epoch has the same.
@@ -98,7 +98,7 @@ def from_references(model: Model, references: Sequence[Explainer], config: Label
     return ReferenceLabels(
         of,
         "+".join(reference.card.name for reference in references),
-        dict(references[0].parameters) if len(references) == 1 else {},
+        joint_parameters([(reference.card.name, reference.parameters) for reference in references]),
         len(references),
         config.apart and len(references) > 1,
         anew if config.fresh else None,
@@ -119,6 +119,13 @@ def from_explanations(given: Sequence[Explanation]) -> ReferenceLabels:
     names = sorted({explanation.method for explanation in given})
     same = len({str(explanation.parameters) for explanation in given}) == 1
     return ReferenceLabels(of, "+".join(names), dict(given[0].parameters) if same else {})
+
+
+def joint_parameters(named: Sequence[tuple[str, Mapping[str, JsonValue]]]) -> dict[str, JsonValue]:
+    """Settings of a reference, or of several, each setting then called after its reference."""
+    if len(named) == 1:
+        return dict(named[0][1])
+    return {f"{name}.{setting}": value for name, own in named for setting, value in own.items()}
 
 
 def averaged(explanations: Sequence[Explanation], how: Normalise = "max") -> Explanation:

@@ -16,7 +16,7 @@ from didact.trained.fidelity import by_metrics, top_weight
 from didact.trained.fit import Monitor, fit
 from didact.trained.fit_types import FitConfig
 from didact.trained.held_out_panel import panel_value
-from didact.trained.labels import from_explanations
+from didact.trained.labels import from_explanations, joint_parameters
 from didact.trained.metadata import ExplainerMetadata
 from didact.trained.presets.l2e import SETTINGS
 from didact.trained.samples import TrainingSamples
@@ -62,7 +62,7 @@ def train_network(
     about = ExplainerMetadata.of(
         model,
         reference="+".join(entry.name for entry in entries),
-        reference_parameters=cast("Plain", dict(entries[0].settings)) if len(entries) == 1 else {},
+        reference_parameters=joint_parameters([(entry.name, cast("Plain", entry.settings)) for entry in entries]),
         data=recipe.name,
         data_hash=fitted.data_hash,
     )

@@ -32,6 +32,8 @@ ShapeChoice = Literal["auto", "encoder", "scorer", "probe"]
             "didact train l2e --model ./my-model --data reviews.jsonl --reference lime --out runs/my-explainer",
             "didact train l2e --data sst2 --limit 2000 --reference kernel_shap --set evaluations=200 "
             "--signal labelling --shape scorer --width 64",
+            "didact train l2e --data sst2 --reference lime,kernel_shap --set lime.samples=200 "
+            "--set kernel_shap.evaluations=128",
             "didact train l2e --labels labels.jsonl --out runs/from-labels",
             'didact explain "A warm, funny and wonderful film." --explainer runs/l2e --fallback lime',
         ),
