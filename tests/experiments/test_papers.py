@@ -17,7 +17,7 @@ from didact.errors import FormatError, InputError, ModelError, ParameterError
 from didact.experiments.distillation import grading
 from didact.experiments.distillation.fidelity import fidelity
 from didact.experiments.distillation.job import DistillationJob
-from didact.experiments.distillation.kept import KEPT_NOTE, STABLE_NOTE, kept_table, stable_table
+from didact.experiments.distillation.kept import KEPT_NOTE, STABLE_NOTE, kept_table, networks_of, stable_table
 from didact.experiments.distillation.labels import LABELS
 from didact.experiments.distillation.networks import Network
 from didact.experiments.distillation.recipe import DistillationRecipe, learned_label
@@ -133,20 +133,31 @@ def test_a_study_measures_teachers_and_learned_explainers(finished: Path) -> Non
 def test_networks_learn_the_average_of_references_and_stand_beside_each(tmp_path: Path) -> None:
     recipe = tmp_path / "both.toml"
     averages = '[averages]\nboth = ["occlusion", "gradient"]\n[texts]\nocclusion = 0\ngradient = 2\nboth = 5\n'
-    short = STUDY.replace("initialisations = 2", 'initialisations = 1\nsignals = ["combined"]')
+    short = STUDY.replace("initialisations = 2", 'initialisations = 1\nsignals = ["combined"]').replace("6, s", "2, s")
     recipe.write_text(short[: short.index("[more]")] + averages + short[short.index("[model]") :], encoding="utf-8")
     made = job(recipe, tmp_path / "both")
-    assert run_job(made).complete
+    made.begin()
+    (planned,) = made.rounds()
+    wanted = ("label/", "gather/", "grade/occlusion", "grade/both", "learn/both/")
+    for step in [step for step in planned.steps if step.name.startswith(wanted)]:
+        made.do(step)
     both, one, other = (made.labels(label, "test") for label in ("both", "occlusion", "gradient"))
-    wanted = [averaged([a, b]).array for a, b in zip(one, other, strict=True)]
-    assert all(np.allclose(got.array, scores) for got, scores in zip(both, wanted, strict=True))
+    means = [averaged([a, b]).array for a, b in zip(one, other, strict=True)]
+    assert all(np.allclose(got.array, scores) for got, scores in zip(both, means, strict=True))
     assert both[0].cost.forwards == one[0].cost.forwards + other[0].cost.forwards
     assert [len(made.labels(label, "train")) for label in ("both", "gradient")] == [5, 2]
+    learned, graded = (
+        next(step for step in planned.steps if step.name == name)
+        for name in ("learn/both/tokens/combined/0", "grade/both")
+    )
+    assert learned.after == graded.after == {"gather/occlusion", "gather/gradient"}
+    made.finish(complete=False)
     summary = read_summary(tmp_path / "both")
-    assert {row["learned"] for row in summary["versus"]} == {"l2e combined(both)", "l2e combined(gradient)"}
-    beside = {row["reference"] for row in summary["versus"] if row["learned"] == "l2e combined(both)"}
-    assert beside == {"both", "occlusion"}
-    assert "| both, combined, beside occlusion |" in kept_table(summary)
+    assert summary["facts"]["learn/both/tokens/combined/0"]["texts"] == 5
+    assert {(row["learned"], row["reference"]) for row in summary["versus"]} == {
+        ("l2e combined(both)", beside) for beside in ("both", "occlusion")
+    }
+    assert [title for title, *_ in networks_of(summary)] == ["both, combined", "both, combined, beside occlusion"]
     assert "| both, combined, 1 initialisation |" in markdown(summary)
 
 
