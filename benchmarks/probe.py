@@ -167,6 +167,13 @@ class Run:
         explainer.save_pretrained(folder / "done")
         return LearnedExplainer.from_pretrained(folder / "done", model=self.model, device=self.args.device)
 
+    def prior(self) -> tuple[LearnedExplainer, str]:
+        """The explainer whose scores evaluations correct: a saved one, or the probe."""
+        if self.args.explainer is None:
+            return self.probe(self.args.train, self.args.pairs, self.args.rounds), "probe"
+        saved = LearnedExplainer.from_pretrained(self.args.explainer, model=self.model, device=self.args.device)
+        return saved, saved.card.name
+
 
 def quality(run: Run) -> None:
     """Five metrics of every explainer on the same test texts, and the rank correlation with KernelSHAP-2000."""
@@ -290,14 +297,14 @@ def _call(served: AttachedModel, fed: Inputs) -> object:
 
 def budget(run: Run) -> None:
     """Error, rank correlation and coverage by evaluations, with the learned scores, without them, and as published."""
-    explainer = run.probe(run.args.train, run.args.pairs, run.args.rounds)
+    explainer, kind = run.prior()
     texts = run.tested(count=run.args.truth)
     truth = run.explained(TRUTH, texts)
-    if not run.done("probe alone"):
-        run.add(_compared("probe alone", explainer.explain(run.model, texts), truth))
+    if not run.done(f"{kind} alone"):
+        run.add(_compared(f"{kind} alone", explainer.explain(run.model, texts), truth))
     for count in BUDGETS:
         makers: dict[str, Explainer] = {
-            f"probe, {count}": BudgetedExplainer(explainer, count),
+            f"{kind}, {count}": BudgetedExplainer(explainer, count),
             f"kernel_shap, {count}": KernelShap(evaluations=count),
             f"kernel_shap by least squares, {count}": KernelShap(evaluations=count, fit="linear"),
         }
@@ -320,6 +327,9 @@ def elsewhere(run: Run) -> None:
             "fallback": FallbackExplainer(explainer, slow),
             "checked fallback": FallbackExplainer(explainer, slow, check=True),
         }
+        if explainer.disagreement is not None:
+            usual = explainer.disagreement.report["predicted"]
+            makers["fallback above the mean"] = FallbackExplainer(explainer, slow, above=usual)
         for kind, own in makers.items():
             name = f"{kind}, {data}"
             if not run.done(name):
@@ -403,7 +413,7 @@ def _given(args: argparse.Namespace) -> str:
     """What decides the numbers of a record, as options."""
     sizes = ("train", "test", "apart", "truth", "pairs", "rounds", "epochs", "seed")
     further = {"cost": ("turns",), "elsewhere": ("other",)}.get(args.part, ())
-    names = ("data", "name", "learn", "max_length", "split", "only", *sizes, *further, "device")
+    names = ("data", "name", "learn", "explainer", "max_length", "split", "only", *sizes, *further, "device")
     known = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     listed = {name: shlex.join(value) if isinstance(value, list) else value for name, value in known.items()}
     shown = [f"--{name.replace('_', '-')} {value}" for name, value in listed.items()]
@@ -430,6 +440,7 @@ def _options() -> argparse.ArgumentParser:
     options.add_argument("--data", default="sst2")
     options.add_argument("--other", default="ag_news", help="texts of another kind, for elsewhere")
     options.add_argument("--learn", nargs="+", help="data whose training texts are learned (default: the same data)")
+    options.add_argument("--explainer", type=Path, help="a saved explainer, for budget (default: a probe is trained)")
     options.add_argument("--max-length", type=int, help="tokens that the model reads at most")
     options.add_argument("--name", help="of the record (default: the data)")
     options.add_argument("--train", type=int, default=8000, help="training texts (default 8000)")
