@@ -109,6 +109,8 @@ def test_labels_from_a_file(network: str, texts: str, tmp_path: Path, capsys: py
         (["train", "l2e", "--reference", "lyme"], "unknown method 'lyme' (did you mean lime?)"),
         (["train", "l2e", "--reference", "lime,occlusion", "--set", "samples=3"], "such as lime.seed=1; got 'samples'"),
         (["train", "l2e", "--reference", "lime,occlusion", "--set", "lrp.level=word"], "the references are lime, occl"),
+        (["train", "l2e", "--reference", "lime,occlusion", "--set", "lime.level=page"], "unknown level 'page'"),
+        (["train", "l2e", "--reference", "lime", "--set", "level=page"], "unknown level 'page'"),
         (["train", "l2e", "--set", "samples=1"], "samples of lime must be at least 2"),
         (["train", "l2e", "--labels", "x.jsonl", "--reference", "lime"], "do not go with it"),
         (["train", "l2e", "--labels", "x.jsonl"], "there is no file x.jsonl"),

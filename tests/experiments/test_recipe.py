@@ -214,7 +214,7 @@ STUDY: dict[str, Any] = {
         ({"changes": [{"training": {"epoch": 3}}]}, "change 1, training: unknown entry 'epoch'"),
         ({"changes": [3]}, "changes must be a list, each a table"),
         ({"texts": {"lmie": 3}}, "unknown reference 'lmie' .*did you mean lime"),
-        ({"averages": {"both": ["lime"]}}, "give a list of two or more references, got"),
+        ({"averages": {"both": ["lime"]}}, "give two or more different references, got"),
         ({"averages": {"both": ["lime", "lmie"]}}, r"\[averages\] both: unknown reference 'lmie'"),
         ({"averages": {"lime": ["lime", "lime"]}}, "that no reference has"),
         ({"labels": {"both": {}}, "averages": {"both": ["lime", "lime"]}}, "unknown reference 'both'"),

@@ -286,12 +286,12 @@ def _reference(options: argparse.Namespace, card: PresetCard) -> list[Explainer]
     if not names:
         raise ParameterError("--reference names no method")
     if len(names) == 1:
-        return [load_explainer(names[0], **common, **shared.parse_settings(options.set))]
+        return [load_explainer(names[0], **common | shared.parse_settings(options.set))]
     return _several(names, common, shared.parse_owned(options.set, f"{names[0]}.seed=1"))
 
 
 def _several(
-    names: Sequence[str], common: Mapping[str, object], given: Mapping[str, Mapping[str, object]]
+    names: Sequence[str], common: dict[str, object], given: Mapping[str, dict[str, object]]
 ) -> list[Explainer]:
     """Explainers of these names, each with the settings that are given as its own."""
     from didact.api import load_explainer
@@ -299,7 +299,7 @@ def _several(
     for owner in given:
         if owner not in names:
             raise ParameterError(f"--set names {owner!r}, but the references are {', '.join(names)}")
-    return [load_explainer(name, **common, **given.get(name, {})) for name in names]
+    return [load_explainer(name, **common | given.get(name, {})) for name in names]
 
 
 def _examples(options: argparse.Namespace, model: Model) -> tuple[Sequence[Example] | Sequence[Explanation], str]:

@@ -264,7 +264,15 @@ class DistillationJob(RecipeJob):
     def _learning(self, network: Network) -> KeyedStep:
         labels, after = self._gathering(network.reference)
         key = content_hash(
-            ["learn", labels, self._measures, self.learned_settings(network), vars(network), self.recipe.tf32]
+            [
+                "learn",
+                labels,
+                self.recipe.texts.get(network.reference),
+                self._measures,
+                self.learned_settings(network),
+                vars(network),
+                self.recipe.tf32,
+            ]
         )
         name = f"learn/{network.reference}/{network.reading}/{network.signal}/{network.seed}"
         arguments = (network.reference, network.reading, network.signal, network.seed)

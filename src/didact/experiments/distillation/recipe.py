@@ -158,8 +158,8 @@ class DistillationRecipe(StudyRecipe):
             place = f"{where}, [averages] {label}"
             if label in own or not NAMED.fullmatch(label):
                 raise FormatError(f"{place}: give it a name in letters, digits and _ that no reference has")
-            if not isinstance(members, list | tuple) or len(set(members)) < 2:
-                raise FormatError(f"{place}: give a list of two or more references, got {shown(members)}")
+            if len(set(members)) < max(2, len(members)):
+                raise FormatError(f"{place}: give two or more different references, got {shown(members)}")
             for member in members:
                 check_choice("reference", member, own, place)
         for label, pairs in self.more.items():
