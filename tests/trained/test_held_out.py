@@ -124,6 +124,10 @@ def test_the_bar(mean: float, low: float, n: int, verdict: str) -> None:
     agreement = HeldOutAgreement(RankCorrelation(mean, low, mean, n, 2))
     assert agreement.verdict == verdict
     assert bool(agreement.caution("lime")) is (verdict != "follows")
+    weakly = agreement.sentence("lime", kept=0.4)
+    assert ("its reference, lime, weakly: Spearman" in weakly) is (verdict == "follows")
+    assert ("it keeps 0.40 of what lime gains" in agreement.caution("lime", kept=0.4)) is (verdict == "follows")
+    assert agreement.caution("lime", kept=0.5) == agreement.caution("lime")
     again = HeldOutAgreement.from_dict(json.loads(json.dumps(agreement.to_dict())))
     assert again.sentence("lime") == agreement.sentence("lime")
 

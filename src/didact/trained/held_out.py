@@ -2,7 +2,8 @@
 
 The measure is Spearman's rank correlation of the two explanations of a text, the mean over texts with its interval;
 scores that know nothing of the reference have 0. An explainer whose interval does not lie above 0 is no better than
-chance, and says so wherever it is used.
+chance, one that keeps less than half of what its reference gains by the metrics follows it weakly, and both say so
+wherever they are used.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ from didact.types import Explanation, Floats
 
 CHANCE = 0.0
 """Mean rank correlation of scores that say nothing about the reference's."""
+
+WEAK = 0.5
+"""An explainer that keeps less of what its reference gains over random scores follows it weakly."""
 
 Verdict = Literal["follows", "chance", "unknown"]
 
@@ -83,8 +87,13 @@ class HeldOutAgreement:
             return "chance" if self.learned.n >= FEWEST and self.learned.mean <= CHANCE else "unknown"
         return "follows" if self.learned.low > CHANCE else "chance"
 
-    def sentence(self, reference: str) -> str:
-        """The verdict with the numbers that it rests on."""
+    def sentence(self, reference: str, kept: float = math.nan) -> str:
+        """The verdict with the numbers that it rests on.
+
+        Args:
+            reference: as it is shown.
+            kept: share of what the reference gains by the metrics; NaN where it is not known.
+        """
         measured, (n, left_out) = self.learned, (self.learned.n, self.learned.left_out)
         if not n:
             return f"No held-out texts: it is not known whether this explainer follows its reference, {reference}."
@@ -94,12 +103,20 @@ class HeldOutAgreement:
             numbers += (
                 f"; that is with the absolute scores, whose order it learned; with the signed ones {self.as_given}"
             )
-        return f"{_VERDICTS[self.verdict].format(reference=reference)}: {numbers}."
+        wording = "weakly" if self._is_weak(kept) else self.verdict
+        return f"{_VERDICTS[wording].format(reference=reference)}: {numbers}."
 
-    def caution(self, reference: str) -> str:
+    def caution(self, reference: str, kept: float = math.nan) -> str:
         """What whoever uses the explainer has to know; empty where it follows its reference."""
+        weak = self._is_weak(kept)
+        if self.verdict == "follows" and not weak:
+            return ""
+        share = f"; it keeps {kept:.2f} of what {reference} gains over random scores" if weak else ""
         advice = f"train it on more texts or for more epochs, or use {reference} itself"
-        return "" if self.verdict == "follows" else f"{self.sentence(reference)[:-1]}; {advice}."
+        return f"{self.sentence(reference, kept)[:-1]}{share}; {advice}."
+
+    def _is_weak(self, kept: float) -> bool:
+        return self.verdict == "follows" and kept < WEAK
 
     def to_dict(self) -> dict[str, object]:
         """Plain JSON values; None for NaN."""
@@ -122,6 +139,7 @@ class HeldOutAgreement:
 
 _VERDICTS = {
     "follows": "This explainer follows its reference, {reference}",
+    "weakly": "This explainer follows its reference, {reference}, weakly",
     "chance": "This explainer follows its reference, {reference}, no better than chance",
     "unknown": "There are too few held-out texts to tell whether this explainer follows its reference, {reference}",
 }
@@ -135,7 +153,7 @@ class HeldOutResult:
         kind: which of the fields of ``ExplainerMetadata`` it comes from.
         is_chance: whether the explainer was measured to be no better than chance.
         sentence: the verdict with the numbers that it rests on.
-        caution: what whoever uses the explainer has to know; empty where it was shown to be better than chance.
+        caution: what whoever uses the explainer has to know; empty where nothing speaks against it.
     """
 
     kind: Literal["teaching", "masks", "agreement"]
@@ -163,8 +181,9 @@ def held_out_result(about: Mapping[str, object], reference: str) -> HeldOutResul
     if agreement is None:
         return None
     agreed, panel = HeldOutAgreement.from_dict(agreement), panel_of(about)
-    sentences = [agreed.sentence(reference), *([] if panel is None else [panel.sentence(reference)])]
-    return HeldOutResult("agreement", agreed.verdict == "chance", " ".join(sentences), agreed.caution(reference))
+    kept = math.nan if panel is None else panel.kept
+    sentences = [agreed.sentence(reference, kept), *([] if panel is None else [panel.sentence(reference)])]
+    return HeldOutResult("agreement", agreed.verdict == "chance", " ".join(sentences), agreed.caution(reference, kept))
 
 
 def panel_of(about: Mapping[str, object]) -> HeldOutPanel | None:
@@ -180,7 +199,7 @@ def verdict(about: ExplainerMetadata) -> str:
 
 
 def caution(about: ExplainerMetadata) -> str:
-    """What the explanations of an explainer have to say of it; empty where it was shown to be better than chance."""
+    """What the explanations of an explainer have to say of it; empty where nothing speaks against it."""
     result = held_out_result(vars(about), about.reference)
     if result is not None:
         return result.caution
