@@ -145,7 +145,7 @@ def test_networks_learn_the_average_of_references_and_stand_beside_each(tmp_path
     means = [averaged([a, b]).array for a, b in zip(one, other, strict=True)]
     assert all(np.allclose(got.array, scores) for got, scores in zip(both, means, strict=True))
     assert both[0].cost.forwards == one[0].cost.forwards + other[0].cost.forwards
-    assert [len(made.labels(label, "train")) for label in ("both", "gradient")] == [5, 2]
+    assert [made.recipe.settings(label, "tokens", "combined")["texts"] for label in ("both", "gradient")] == [5, 2]
     learned, graded = (
         next(step for step in planned.steps if step.name == name)
         for name in ("learn/both/tokens/combined/0", "grade/both")

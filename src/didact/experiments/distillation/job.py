@@ -215,8 +215,7 @@ class DistillationJob(RecipeJob):
     def labels(self, reference: str, split: str) -> list[Explanation]:
         """A reference's explanations of a split, or the average of several references'."""
         several = [self._labels_of(entry.label, split) for entry in self.recipe.members(reference)]
-        known = [averaged(each) for each in zip(*several, strict=False)] if len(several) > 1 else several[0]
-        return known[: self.recipe.texts.get(reference)] if split == "train" else known
+        return [averaged(each) for each in zip(*several, strict=False)] if len(several) > 1 else several[0]
 
     def _read_labels(self, reference: str, split: str) -> list[Explanation]:
         return read_split(self.parts.read(self._gathered[reference].key), split, self.texts, self.model)
@@ -264,15 +263,7 @@ class DistillationJob(RecipeJob):
     def _learning(self, network: Network) -> KeyedStep:
         labels, after = self._gathering(network.reference)
         key = content_hash(
-            [
-                "learn",
-                labels,
-                self.recipe.texts.get(network.reference),
-                self._measures,
-                self.learned_settings(network),
-                vars(network),
-                self.recipe.tf32,
-            ]
+            ["learn", labels, self._measures, self.learned_settings(network), vars(network), self.recipe.tf32]
         )
         name = f"learn/{network.reference}/{network.reading}/{network.signal}/{network.seed}"
         arguments = (network.reference, network.reading, network.signal, network.seed)

@@ -182,7 +182,8 @@ class DistillationRecipe(StudyRecipe):
         The recipe's "network" is that of scorers; other networks have what changes for their reading say.
         """
         scorer = READINGS[reading] == "scorer"
-        own: Plain = {"network": dict(self.network) if scorer else {}, "training": dict(self.training), "texts": None}
+        own: Plain = {"network": dict(self.network) if scorer else {}, "training": dict(self.training)}
+        own["texts"] = self.texts.get(reference)
         mine = {"reference": reference, "reading": reading, "signal": signal}
         for change in self.changes:
             if all(change.get(name, value) == value for name, value in mine.items()):
