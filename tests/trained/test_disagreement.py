@@ -13,12 +13,14 @@ from didact.models.load import load_model
 from didact.protocols import Explainer, Model
 from didact.testing.tiny import keyword_predict
 from didact.trained.disagreement import (
+    CHECKED_SCOPE,
     FEATURES,
     DisagreementEstimate,
     Observed,
     _ridge,
     features,
     fit_disagreement,
+    scope,
 )
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.fallback import FallbackExplainer
@@ -58,6 +60,19 @@ def test_the_threshold_leaves_the_stated_share_above() -> None:
     for share in (0.1, 0.25):
         estimate = fit_disagreement(drawn(0, 100), checked, share=share)
         assert (estimate(checked.rows) > estimate.threshold).mean() == pytest.approx(share)
+
+
+def test_the_scope_names_the_threshold_and_a_lower_one() -> None:
+    checked = drawn(1, 100)
+    estimate = fit_disagreement(drawn(0, 100), checked)
+    usual = estimate(checked.rows).mean()
+    sentences = scope(estimate, checked=False)
+    assert f"more than {estimate.threshold:.3f} is expected (10% of the held-out texts)" in sentences
+    assert f"--disagreement-above {usual:.3f}" in sentences
+    assert CHECKED_SCOPE not in sentences
+    assert sentences + " " + CHECKED_SCOPE == scope(estimate, checked=True)
+    flat = fit_disagreement(drawn(0, 100), checked, share=0.9)  # its threshold is below the mean already
+    assert "--disagreement-above" not in scope(flat, checked=False)
 
 
 def test_noise_gives_estimates_near_the_mean() -> None:

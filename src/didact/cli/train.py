@@ -327,19 +327,17 @@ def _examples(options: argparse.Namespace, model: Model) -> tuple[Sequence[Examp
 def _show(explainer: LearnedExplainer) -> None:
     from rich.table import Table
 
-    from didact.trained.disagreement import CHECKED_SCOPE, SCOPE
+    from didact.trained.disagreement import scope
 
     about = explainer.about
     table = Table("", "held-out texts", box=None, header_style="bold", padding=(0, 2, 0, 0))
     for name, value in {**about.scores, **about.cost}.items():
         table.add_row(name, f"{value:.3f}" if isinstance(value, float) else str(value))
-    if explainer.disagreement is not None:
-        table.add_row("threshold of a fallback", f"{explainer.disagreement.threshold:.3f}")
     title = f"How well the network follows {about.reference} ({about.model}):" if about.reference else about.model
     printing.show("", title, "", table, "")
     _show_panel(explainer)
     if explainer.disagreement is not None:
-        printing.line(f"{SCOPE}{f' {CHECKED_SCOPE}' if explainer.checked is not None else ''}\n")
+        printing.line(f"{scope(explainer.disagreement, checked=explainer.checked is not None)}\n")
     if explainer.shape.summary():
         printing.line(f"{explainer.shape.summary().replace('```', '').strip()}\n")
     if explainer.verdict:

@@ -8,7 +8,7 @@ from typing import cast
 
 from didact.render.markup import markdown_table
 from didact.render.markup import markdown_text as text
-from didact.trained.disagreement import CHECKED_SCOPE, SCOPE
+from didact.trained.disagreement import DisagreementEstimate, scope
 from didact.trained.held_out import HeldOutResult, held_out_result, panel_of
 from didact.trained.held_out_panel import KEPT
 from didact.trained.metadata import SavedConfig, SavedOrigin
@@ -33,7 +33,7 @@ def readme(config: SavedConfig, place: str) -> str:
         _verdict(about),
         _panel(about),
         _table("Scores on held-out texts", ("measure", "value"), about["scores"]),
-        f"## Expected disagreement\n\n{_scope(about)}" if about["disagreement"] is not None else "",
+        _disagreement(about),
         _table("What it costs", ("", ""), about["cost"]),
         *(_table(f"The {text(name)} runtime against torch", ("", ""), facts) for name, facts in _runtimes(config)),
         f"## Use it\n\n```python\nfrom didact.trained.explainer import LearnedExplainer\n"
@@ -99,8 +99,13 @@ def _panel(about: SavedOrigin) -> str:
     return f"## Beside its reference and random scores\n\n{table}\n\n{KEPT}"
 
 
-def _scope(about: SavedOrigin) -> str:
-    return SCOPE if about.get("checked") is None else f"{SCOPE} {CHECKED_SCOPE}"
+def _disagreement(about: SavedOrigin) -> str:
+    """The section on when a fallback is used."""
+    known = about["disagreement"]
+    if known is None:
+        return ""
+    estimate = DisagreementEstimate.from_dict(known)
+    return f"## Expected disagreement\n\n{scope(estimate, checked=about.get('checked') is not None)}"
 
 
 def _facts(config: SavedConfig) -> dict[str, str]:

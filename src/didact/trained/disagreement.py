@@ -168,6 +168,24 @@ class DisagreementEstimate:
             raise FormatError(f"not an estimate of disagreement: {problem}") from None
 
 
+def scope(estimate: DisagreementEstimate, *, checked: bool) -> str:
+    """What an estimate decides and what it cannot do, in sentences.
+
+    Args:
+        estimate: of the disagreement with the reference.
+        checked: whether there is an estimate with checks beside it.
+    """
+    usual = estimate.report.get("predicted")
+    share = f" ({estimate.share:.0%} of the held-out texts)" if usual is not None else ""
+    decides = f"A fallback explains a text again where more than {estimate.threshold:.3f} is expected{share}."
+    if usual is not None and usual < estimate.threshold:
+        decides += (
+            f" A lower threshold, such as their mean (`--disagreement-above {usual:.3f}`), explains more texts again "
+            "and keeps more of the reference's quality on texts of another kind."
+        )
+    return " ".join([decides, SCOPE, *([CHECKED_SCOPE] if checked else [])])
+
+
 def expected_disagreement(
     estimate: DisagreementEstimate | None,
     items: Sequence[Item],
