@@ -45,12 +45,13 @@ def main() -> None:
     options.add_argument("--texts", type=int, default=150, help="new texts of each kind")
     options.add_argument("--network", choices=tuple(SETTINGS), default="scorer")
     options.add_argument("--checks", type=int, default=CHECKS, help="evaluations of the model on a text (default 16)")
+    options.add_argument("--device", default="cpu", help="cpu or cuda (default cpu)")
     options.add_argument("--threads", type=int, default=1)
     options.add_argument("--out", type=Path, default=Path("docs/results/disagreement.json"))
     args = options.parse_args()
     prepare(args.threads)
     network, tokenizer, which = load_network()
-    model = compose(network, tokenizer)
+    model = compose(network.to(args.device), tokenizer)
     settings = SETTINGS[args.network] | {"checks": args.checks}
     explainer = train("l2e", model, _texts("sst2", "train", args.train), Lrp(), **settings)  # type: ignore[arg-type] # checked by the preset
     print(explainer.verdict, flush=True)
@@ -58,8 +59,9 @@ def main() -> None:
     assert explainer.checked is not None
     record = {
         "command": f"python -m benchmarks.disagreement --train {args.train} --texts {args.texts} "
-        f"--network {args.network} --checks {args.checks}",
-        **machine(args.threads),
+        f"--network {args.network} --checks {args.checks}"
+        + ("" if args.device == "cpu" else f" --device {args.device}"),
+        **machine(args.threads, args.device),
         "model": which,
         "training texts": args.train,
         "checks": args.checks,
