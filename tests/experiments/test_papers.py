@@ -14,7 +14,7 @@ import pytest
 
 from didact.cli import main
 from didact.errors import FormatError, InputError, ModelError, ParameterError
-from didact.experiments.distillation import grading
+from didact.experiments.distillation import grading, labels
 from didact.experiments.distillation.fidelity import fidelity
 from didact.experiments.distillation.job import DistillationJob
 from didact.experiments.distillation.kept import KEPT_NOTE, STABLE_NOTE, kept_table, networks_of, stable_table
@@ -148,7 +148,7 @@ def test_networks_learn_the_average_of_references_and_stand_beside_each(tmp_path
     assert [made.recipe.settings(label, "tokens", "combined")["texts"] for label in ("both", "gradient")] == [5, 2]
     learned, graded = (
         next(step for step in planned.steps if step.name == name)
-        for name in ("learn/both/tokens/combined/0", "grade/both")
+        for name in ("learn/both/tokens/combined/0", "grade/both/0")
     )
     assert learned.after == graded.after == {"gather/occlusion", "gather/gradient"}
     made.finish(complete=False)
@@ -216,6 +216,32 @@ def test_a_study_that_is_given_again_does_nothing(finished: Path) -> None:
     assert LearnedExplainer.from_pretrained(path, device="cpu").about.reference == "occlusion"
 
 
+def test_grades_of_pieces_are_those_of_all_texts_at_once(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(labels, "PIECE", 4)
+    shutil.copytree(finished / "sst2", tmp_path / "sst2")
+    made = job(finished / "sst2.toml", tmp_path / "sst2")
+    references = [made._grading("occlusion"), *made._controls]
+    network = made._learned_grading(Network("occlusion", "tokens", "labelling", 0))
+    assert [step.name for step in network] == [
+        f"grade/occlusion/tokens/labelling/0/{piece}" for piece in (0, 4, "corpus")
+    ]
+    assert network[0].after == {"learn/occlusion/tokens/labelling/0"}
+    for step in (step for steps in (*references, network) for step in steps):
+        made.do(step)
+    before = gather(record_store.read(finished / "sst2" / "records.parquet"))
+    after = gather(pa.concat_tables(made.parts.read(step.key) for steps in references for step in steps))
+    assert set(after["comprehensiveness"]) == {"occlusion", "abs(occlusion)", "random"}
+    for metric, explainers in after.items():
+        for who, values in explainers.items():
+            assert metric == "seconds" or values == pytest.approx(before[metric][who], rel=1e-5, nan_ok=True)
+    made.parts._path(network[1].key).unlink()
+    made.finish(complete=False)
+    kept = gather(record_store.read(tmp_path / "sst2" / "records.parquet"))
+    assert set(kept["comprehensiveness"]) == set(after["comprehensiveness"])  # no explainer of a part of the texts
+
+
 def test_records_name_settings_and_examples(finished: Path) -> None:
     rows = record_store.from_table(record_store.read(finished / "sst2" / "records.parquet"))
     assert all(row.settings for row in rows)
@@ -235,10 +261,10 @@ def test_an_encoder_of_its_own_says_which_texts_are_similar(
     path.write_text('encoder = "$ENCODERS/tiny"\n' + STUDY, encoding="utf-8")
     desk = job(path, finished / "sst2")
     with pytest.raises(InputError, match=r"'\$ENCODERS/tiny' names an environment variable that is not set"):
-        desk.grade_reference("occlusion")
+        desk.grade_reference("occlusion", "corpus")
     monkeypatch.setenv("ENCODERS", str(tmp_path))
     with pytest.raises(ModelError, match=f"cannot load the encoder '{tmp_path}/tiny'"):
-        desk.grade_reference("occlusion")
+        desk.grade_reference("occlusion", "corpus")
 
 
 def test_fidelity_of_a_learned_explainer(finished: Path) -> None:
@@ -633,7 +659,8 @@ def test_peoples_rationales_are_compared_among_reviews_of_the_label_that_people_
     test = f'{{ source = "{tmp_path}/reviews.jsonl" }}'
     recipe.write_text(STUDY.replace('{ source = "corpus", limit = 6, seed = 3 }', test), encoding="utf-8")
     desk = job(recipe, tmp_path / "work")
-    assert [step.name for step in desk._controls] == ["grade/random", "grade/human"]
+    names = [[step.name for step in steps] for steps in desk._controls]
+    assert names == [["grade/random/0", "grade/random/corpus"], ["grade/human"]]
     found = gather(desk.grade_human())
     # {good, fun} and {good}; {bad, songs} and {songs}.
     assert found["iou all words"]["human"] == pytest.approx([1 / 2] * 4)

@@ -1,4 +1,4 @@
-"""Carries out a study of learned explainers in keyed steps: labels in chunks, networks side by side, grades of all.
+"""Carries out a study of learned explainers in keyed steps: labels in chunks, networks side by side, grades in pieces.
 
 OUT/recipe.toml        the recipe
 OUT/manifest.json      kind, recipe, versions
@@ -25,7 +25,17 @@ from didact import disk
 from didact.attribution.base import ATTRIBUTIONS
 from didact.experiments.distillation import grading
 from didact.experiments.distillation.kept import above_chance
-from didact.experiments.distillation.labels import Place, as_table, known_labels, label_rows, read_split
+from didact.experiments.distillation.labels import (
+    CORPUS,
+    Piece,
+    Place,
+    as_table,
+    known_labels,
+    label_rows,
+    piece_of,
+    pieces,
+    read_split,
+)
 from didact.experiments.distillation.networks import Network, train_network
 from didact.experiments.distillation.recipe import DistillationRecipe, learned_label
 from didact.experiments.distillation.records import METRICS_OF_ALL, StudyGrader, manifest_of
@@ -69,6 +79,7 @@ class DistillationJob(RecipeJob):
         self.recipe = recipe
         self.texts = StudyTexts(recipe.data)
         self._labels_of = lru_cache(maxsize=8)(self._read_labels)
+        self._trained = lru_cache(maxsize=2)(self._load_trained)
         self._settings = lru_cache(maxsize=None)(self._settings_of)
         self._known_by: dict[str, dict[Place, Plain]] = {}
 
@@ -93,10 +104,9 @@ class DistillationJob(RecipeJob):
 
     def rounds(self) -> Iterator[Round]:
         """One round: references in their order, each with its labels, its grades and its networks."""
-        steps: list[KeyedStep] = []
-        for label in self.recipe.learnable:
-            steps += self._steps_of(label)
-        yield Round("labels, networks and grades", [*steps, *self._controls])
+        steps = [step for label in self.recipe.learnable for step in self._steps_of(label)]
+        controls = [step for steps in self._controls for step in steps]
+        yield Round("labels, networks and grades", [*steps, *controls])
 
     def closing(self) -> Sequence[KeyedStep]:
         """Seconds per text, with nothing else running."""
@@ -109,7 +119,8 @@ class DistillationJob(RecipeJob):
         labels = [self.parts.read(step.key) for step in self._gathered.values() if self.is_done(step)]
         partial = [self._gather_rows(name) for name, step in self._gathered.items() if not self.is_done(step)]
         files.write(out / "labels.parquet", pa.concat_tables([*labels, *partial]))
-        graded = [self.parts.read(step.key) for step in self._graded if self.is_done(step)]
+        whole = [steps for steps in self._graded if all(map(self.is_done, steps))]  # none of a part of the texts
+        graded = [self.parts.read(step.key) for steps in whole for step in steps]
         if not graded:
             return
         table = record_store.in_order(pa.concat_tables([part.replace_schema_metadata(None) for part in graded]))
@@ -130,53 +141,55 @@ class DistillationJob(RecipeJob):
         """All labels of a reference as one table."""
         return self._gather_rows(reference)
 
-    def grade_reference(self, reference: str) -> pa.Table:
-        """Grades of a reference by its scores, and by their size where they have a sign."""
-        explained = self.labels(reference, "test")
-        tables = [self._grader.records(reference, 0, self._grader.grades(explained), explained)]
-        if explained[0].signed:
+    def learn(self, reference: str, reading: str, signal: str, seed: int) -> pa.Table:
+        """Train one network and save it; what is kept of the step are facts about its training."""
+        network = Network(reference, reading, signal, seed)
+        train, validation = (self.labels(reference, split) for split in ("train", "validation"))
+        explainer, facts = train_network(self.recipe, network, self.model, train, validation)
+        explainer.save_pretrained(self.explainer_path(network))
+        return _of_facts(facts)
+
+    def grade_reference(self, reference: str, piece: Piece) -> pa.Table:
+        """Grades of a reference by its scores, and by their size where a network learns that and they have a sign."""
+        explained, grader = self.labels(reference, "test", piece), self._grader(piece)
+        tables = [grader.records(reference, 0, grader.grades(explained), explained)]
+        if explained[0].signed and any(signal == "ranking" for _, signal in self.recipe.variants(reference)):
             sizes = grading.absolute(explained)
-            tables.append(self._grader.records(f"abs({reference})", 0, self._grader.grades(sizes), explained))
+            tables.append(grader.records(f"abs({reference})", 0, grader.grades(sizes), explained))
         return pa.concat_tables(tables)
 
-    def grade_random(self) -> pa.Table:
+    def grade_learned(self, reference: str, reading: str, signal: str, seed: int, piece: Piece) -> pa.Table:
+        """Grades of a trained network, and of its reference on the words that the network labels."""
+        network = Network(reference, reading, signal, seed)
+        test = self.labels(reference, "test", piece)
+        explainer = self._trained(network)
+        examples, predictions = [one.example for one in test], [one.prediction for one in test]
+        explained = explainer.explain(self.model, examples, predictions=predictions)
+        return pa.concat_tables(self._grader(piece).learned_records(network, explainer, explained, test))
+
+    def grade_random(self, piece: Piece) -> pa.Table:
         """Grades of random scores, once per initialisation."""
-        tables = []
+        grader, texts, tables = self._grader(piece), piece_of(self.texts["test"], piece), []
         for seed in range(self.recipe.initialisations):
-            explained = ATTRIBUTIONS.get(RANDOM).configured(seed=seed).explain(self.model, self.texts["test"])
-            tables.append(self._grader.records(RANDOM, seed, self._grader.grades(explained), explained))
+            explained = ATTRIBUTIONS.get(RANDOM).configured(seed=seed).explain(self.model, texts)
+            tables.append(grader.records(RANDOM, seed, grader.grades(explained), explained))
         return pa.concat_tables(tables)
 
     def grade_human(self) -> pa.Table:
         """Stability of the rationales that people gave."""
         explained = ATTRIBUTIONS.get(HUMAN).configured().explain(self.model, self.texts["test"])
-        return self._grader.records(HUMAN, 0, grading.stability_of_people(explained), explained)
-
-    def learn(self, reference: str, reading: str, signal: str, seed: int) -> pa.Table:
-        """Train one network, explain the test texts with it and grade them."""
-        network = Network(reference, reading, signal, seed)
-        train, validation, test = (self.labels(reference, split) for split in SPLITS)
-        explainer, facts = train_network(self.recipe, network, self.model, train, validation)
-        explainer.save_pretrained(self.explainer_path(network))
-        explained = explainer.explain(
-            self.model, [one.example for one in test], predictions=[one.prediction for one in test]
-        )
-        tables = self._grader.learned_records(network, explainer, explained, test)
-        return pa.concat_tables(tables).replace_schema_metadata({_FACTS: json.dumps(facts).encode()})
+        return self._grader(CORPUS).records(HUMAN, 0, grading.stability_of_people(explained), explained)
 
     def speed(self) -> pa.Table:
         """Seconds per text of references and learned explainers, and documents per second in bulk."""
         first = next(filter(self._variants, self.recipe.learnable))
         explainers = {
-            learned_label(network.reading, network.signal, network.reference): LearnedExplainer.from_pretrained(
-                self.explainer_path(network), device=self.options.device
-            )
+            learned_label(network.reading, network.signal, network.reference): self._trained(network)
             for network in self._variants(first)
             if network.seed == 0 and self.is_done(self._learning(network))
         }
         references = {entry.label: self.explainer(entry.label) for entry in self.recipe.references}
-        facts = measure_speed(self.model, self.texts, references, explainers)
-        return pa.table({"speed": [""]}).replace_schema_metadata({_FACTS: json.dumps(facts).encode()})
+        return _of_facts(measure_speed(self.model, self.texts, references, explainers))
 
     # What steps and tests share.
 
@@ -212,21 +225,26 @@ class DistillationJob(RecipeJob):
                 many = self.recipe.labelled(reference, many)
             yield from ((split, start) for start in range(0, many, self.recipe.chunk))
 
-    def labels(self, reference: str, split: str) -> list[Explanation]:
-        """A reference's explanations of a split, or the average of several references'."""
-        several = [self._labels_of(entry.label, split) for entry in self.recipe.members(reference)]
+    def labels(self, reference: str, split: str, piece: Piece = CORPUS) -> list[Explanation]:
+        """A reference's explanations of a split or a piece of it, or the average of several references'."""
+        several = [self._labels_of(entry.label, split, piece) for entry in self.recipe.members(reference)]
         return [averaged(each) for each in zip(*several, strict=False)] if len(several) > 1 else several[0]
 
-    def _read_labels(self, reference: str, split: str) -> list[Explanation]:
-        return read_split(self.parts.read(self._gathered[reference].key), split, self.texts, self.model)
+    def _read_labels(self, reference: str, split: str, piece: Piece) -> list[Explanation]:
+        return read_split(self.parts.read(self._gathered[reference].key), split, self.texts, self.model, piece)
+
+    def _load_trained(self, network: Network) -> LearnedExplainer:
+        return LearnedExplainer.from_pretrained(self.explainer_path(network), device=self.options.device)
 
     # Planning.
 
     def _steps_of(self, reference: str) -> list[KeyedStep]:
         labelling = [step for _, step in self._labelling.get(reference, ())]
         gathering = [self._gathered[reference]] if reference in self._gathered else []
-        learning = [self._learning(network) for network in self._variants(reference)]
-        return [*labelling, *gathering, self._grading(reference), *learning]
+        networks = self._variants(reference)
+        learning = [self._learning(network) for network in networks]
+        grades = [self._grading(reference), *map(self._learned_grading, networks)]
+        return [*labelling, *gathering, *learning, *(step for steps in grades for step in steps)]
 
     @cached_property
     def _labelling(self) -> dict[str, list[tuple[Place, KeyedStep]]]:
@@ -255,19 +273,31 @@ class DistillationJob(RecipeJob):
             steps[reference] = KeyedStep(f"gather/{reference}", key, "gather", (reference,), after)
         return steps
 
-    def _grading(self, reference: str) -> KeyedStep:
-        labels, after = self._gathering(reference)
-        key = content_hash(["grade", labels, self._measures])
-        return KeyedStep(f"grade/{reference}", key, "grade_reference", (reference,), after)
-
     def _learning(self, network: Network) -> KeyedStep:
         labels, after = self._gathering(network.reference)
-        key = content_hash(
-            ["learn", labels, self._measures, self.learned_settings(network), vars(network), self.recipe.tf32]
-        )
-        name = f"learn/{network.reference}/{network.reading}/{network.signal}/{network.seed}"
-        arguments = (network.reference, network.reading, network.signal, network.seed)
-        return KeyedStep(name, key, "learn", arguments, after)
+        key = content_hash(["learn", labels, self.learned_settings(network), vars(network), self.recipe.tf32])
+        return KeyedStep(f"learn/{_path(network)}", key, "learn", tuple(vars(network).values()), after)
+
+    def _grading(self, reference: str) -> list[KeyedStep]:
+        labels, after = self._gathering(reference)
+        ranks = [signal for _, signal in self.recipe.variants(reference) if signal == "ranking"][:1]
+        return self._pieces_of(reference, [labels, ranks], "grade_reference", (reference,), after)
+
+    def _learned_grading(self, network: Network) -> list[KeyedStep]:
+        learning = self._learning(network)
+        arguments, after = tuple(vars(network).values()), frozenset({learning.name})
+        return self._pieces_of(_path(network), learning.key, "grade_learned", arguments, after)
+
+    def _pieces_of(
+        self, who: str, decided: object, call: str, arguments: tuple[object, ...], after: frozenset[str] = frozenset()
+    ) -> list[KeyedStep]:
+        """The steps that grade one explainer: piece by piece, then by what compares all test texts."""
+        steps = []
+        for piece in pieces(len(self.texts["test"])):
+            texts = [one.fingerprint for one in piece_of(self.texts["test"], piece)]
+            key = content_hash(["grade", decided, self._measures, piece, texts])
+            steps.append(KeyedStep(f"grade/{who}/{piece}", key, call, (*arguments, piece), after))
+        return steps
 
     def _gathering(self, reference: str) -> tuple[str, frozenset[str]]:
         """Key of all labels of a reference or an average, and the steps that gather them."""
@@ -276,15 +306,14 @@ class DistillationJob(RecipeJob):
         return key, frozenset(step.name for step in steps)
 
     @property
-    def _controls(self) -> list[KeyedStep]:
-        """Random scores, and people's rationales where all test texts have one."""
-        tested = [one.fingerprint for one in self.texts["test"]]
-        key = content_hash(["random", keys.origin(self.model), tested, self.recipe.initialisations, self._measures])
-        steps = [KeyedStep("grade/random", key, "grade_random")]
-        if all(one.rationale is not None for one in self.texts["test"]):
-            key = content_hash(["human", keys.origin(self.model), tested, self._measures])
-            steps.append(KeyedStep("grade/human", key, "grade_human"))
-        return steps
+    def _controls(self) -> list[list[KeyedStep]]:
+        """Steps of random scores, and of people's rationales where all test texts have one."""
+        origin, tested = keys.origin(self.model), [one.fingerprint for one in self.texts["test"]]
+        controls = [self._pieces_of(RANDOM, [origin, self.recipe.initialisations], "grade_random", ())]
+        if self._annotated:
+            key = content_hash([HUMAN, origin, tested, self._measures])
+            controls.append([KeyedStep(f"grade/{HUMAN}", key, "grade_human")])
+        return controls
 
     def _variants(self, reference: str) -> list[Network]:
         return [
@@ -298,9 +327,11 @@ class DistillationJob(RecipeJob):
         return [self._learning(one) for label in self.recipe.learnable for one in self._variants(label)]
 
     @property
-    def _graded(self) -> list[KeyedStep]:
-        """All steps that give records."""
-        return [*(self._grading(label) for label in self.recipe.learnable), *self._networks, *self._controls]
+    def _graded(self) -> list[list[KeyedStep]]:
+        """The steps that give records, explainer by explainer."""
+        references = [self._grading(label) for label in self.recipe.learnable]
+        networks = [self._learned_grading(one) for label in self.recipe.learnable for one in self._variants(label)]
+        return [*references, *networks, *self._controls]
 
     # Labels.
 
@@ -358,9 +389,18 @@ class DistillationJob(RecipeJob):
 
     # Grades.
 
+    def _grader(self, piece: Piece) -> StudyGrader:
+        names = piece_of(self._names, piece)
+        return StudyGrader(self.recipe, self.model, names, compares=piece == CORPUS, annotated=self._annotated)
+
     @cached_property
-    def _grader(self) -> StudyGrader:
-        return StudyGrader(self.recipe, self.model, example_names(self.texts["test"]))
+    def _annotated(self) -> bool:
+        """Whether all test texts have people's rationales."""
+        return all(one.rationale is not None for one in self.texts["test"])
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return example_names(self.texts["test"])
 
     @property
     def _measures(self) -> list[object]:
@@ -387,6 +427,16 @@ class DistillationJob(RecipeJob):
 
     def _facts(self, step: KeyedStep) -> Plain:
         return cast("Plain", json.loads((self.parts.read(step.key).schema.metadata or {}).get(_FACTS, b"{}")))
+
+
+def _path(network: Network) -> str:
+    """Of a network in the names of its steps."""
+    return "/".join(map(str, vars(network).values()))
+
+
+def _of_facts(facts: Plain) -> pa.Table:
+    """What is kept of a step that gives no table."""
+    return pa.table({"facts": [""]}).replace_schema_metadata({_FACTS: json.dumps(facts).encode()})
 
 
 def _counted(texts: Sequence[Example]) -> dict[str, float]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Final, Literal, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from didact.errors import InputError
 from didact.experiments.engine.study import SPLITS
@@ -14,6 +16,8 @@ from didact.experiments.engine.toml import Plain
 from didact.models.network import NetworkModel
 from didact.store import compact, files
 from didact.types import Explanation
+
+T = TypeVar("T")
 
 LABELS = pa.schema(
     [
@@ -29,6 +33,12 @@ reference's settings and the explained model, empty in older files."""
 
 Place = tuple[str, int]
 """Split and number of a text."""
+
+CORPUS: Final = "corpus"
+PIECE = 1024
+"""Texts of a piece."""
+Piece = int | Literal["corpus"]
+"""The first text of a piece of a split, or "corpus" for all of them."""
 
 
 def label_rows(
@@ -70,9 +80,22 @@ def as_table(rows: Iterable[Plain]) -> pa.Table:
     return pa.Table.from_pylist(ordered, LABELS)
 
 
-def read_split(table: pa.Table, split: str, texts: StudyTexts, model: NetworkModel) -> list[Explanation]:
-    """The explanations of a split's texts in a table of labels of one reference."""
-    rows = [row for row in table.to_pylist() if row["split"] == split]
+def pieces(count: int) -> list[Piece]:
+    """All pieces of so many texts, then the whole."""
+    return [*range(0, count, PIECE), CORPUS]
+
+
+def piece_of(values: Sequence[T], piece: Piece) -> Sequence[T]:
+    """Of one value for each text of a split, those of a piece."""
+    return values if piece == CORPUS else values[piece : piece + PIECE]
+
+
+def read_split(
+    table: pa.Table, split: str, texts: StudyTexts, model: NetworkModel, piece: Piece = CORPUS
+) -> list[Explanation]:
+    """The explanations of a split's texts, or of a piece of them, in a table of labels of one reference."""
+    own = table.filter(pc.equal(table["split"], split))
+    rows = (own if piece == CORPUS else own.slice(piece, PIECE)).to_pylist()
     if not rows:
         raise InputError(f"there are no labels of the {split} texts")
     used = [texts[split][row["number"]] for row in rows]

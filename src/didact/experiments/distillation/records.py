@@ -45,18 +45,24 @@ BESIDE = (grading.POSITIVE, grading.NEGATIVE, grading.LABELLED_AGREEMENT)
 
 
 class StudyGrader:
-    """Measures explanations of the test texts and writes the grades as records.
+    """Measures explanations of a piece of the test texts and writes the grades as records.
 
     Args:
         recipe: of the study.
         model: the explained model.
-        names: of the test texts, in their order.
+        names: of the texts of the piece, in their order.
+        compares: whether the metrics are those that compare texts with each other, or all others.
+        annotated: whether all test texts have people's rationales.
     """
 
-    def __init__(self, recipe: DistillationRecipe, model: NetworkModel, names: Sequence[str]) -> None:
+    def __init__(
+        self, recipe: DistillationRecipe, model: NetworkModel, names: Sequence[str], *, compares: bool, annotated: bool
+    ) -> None:
         self.recipe = recipe
         self.model = model
         self.names = pa.array(names, pa.string())
+        self.compares = compares
+        self.annotated = annotated
 
     def learned_records(
         self,
@@ -67,7 +73,10 @@ class StudyGrader:
     ) -> list[pa.Table]:
         """Records of a learned explainer, and of its reference on the words that the learned explainer labels."""
         high = explainer.signal.high if isinstance(explainer.signal, Labelling) else None
+        label = learned_label(network.reading, network.signal, network.reference)
         grades = self.grades(explained, high)
+        if self.compares:
+            return [self.records(label, network.seed, grades, explained, network)]
         close = agreement_with_reference(explained, test, explainer.signal)
         grades |= {"rank_correlation": close["spearman"].tolist(), "top_iou": close["top-k IoU"].tolist()}
         if network.signal == "labelling":
@@ -75,7 +84,6 @@ class StudyGrader:
         else:
             pairs = grading.ranked(self.model, test, explained)
         grades |= {name: own.tolist() for name, (_, own) in pairs.items()}
-        label = learned_label(network.reading, network.signal, network.reference)
         tables = [self.records(label, network.seed, grades, explained, network)]
         theirs = {name: pair[0].tolist() for name, pair in pairs.items() if name in BESIDE}
         if network.reading == self.recipe.readings[0] and theirs:
@@ -83,18 +91,21 @@ class StudyGrader:
         return tables
 
     def grades(self, explained: Sequence[Explanation], high: float | None = None) -> dict[str, list[float]]:
-        """All metrics; ``high`` is that of the signal by which labels were learnt."""
+        """All metrics of the piece; ``high`` is that of the signal by which labels were learnt."""
         evidence = Evidence(explained, self.model)
         grades: dict[str, list[float]] = {}
         for name, (metric, settings) in METRICS_OF_ALL.items():
+            if ("corpus" in METRICS.card(metric).needs) != self.compares:
+                continue
             own: Plain = {"high": high} if settings.get("by") == "labels" else {}
             if settings.get("similarity") == "semantic":
                 own["encoder"] = None if self.recipe.encoder is None else filled(self.recipe.encoder)
             made = METRICS.get(metric).configured(**settings, **own)
             grades[name] = [grade.value for grade in made.measure(evidence)]
-        grades[grading.AGAINST] = grading.against(self.model, explained)
-        if all(one.example.rationale is not None for one in explained):
-            grades |= grading.rationales(explained) | grading.stability(explained)
+        if not self.compares:
+            grades[grading.AGAINST] = grading.against(self.model, explained)
+        if self.annotated:
+            grades |= grading.stability(explained) if self.compares else grading.rationales(explained)
         return grades
 
     def records(
