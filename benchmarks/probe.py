@@ -37,10 +37,11 @@ from didact.errors import CapabilityError
 from didact.experiments.masking.judges import panel
 from didact.models.batch import Inputs
 from didact.models.eval_mode import evaluating, parameters
+from didact.models.half_precision import HalfPrecision
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
 from didact.models.replay import Replay
-from didact.protocols import Explainer, Model
+from didact.protocols import Explainer
 from didact.provenance import content_hash
 from didact.scale.collect import collect
 from didact.stats.bootstrap import interval
@@ -95,9 +96,16 @@ def main() -> None:
     prepare(args.threads)
     if args.tf32:
         torch.backends.cuda.matmul.fp32_precision = "tf32"
-    model = load_model(str(args.model), device=args.device, max_length=args.max_length, max_truncated=1.0)
-    run = Run(args, model)
+    run = Run(args, _loaded(args))
     PARTS[args.part](run)
+
+
+def _loaded(args: argparse.Namespace) -> NetworkModel:
+    """The explained model, afresh."""
+    model = load_model(str(args.model), device=args.device, max_length=args.max_length, max_truncated=1.0)
+    if not isinstance(model, NetworkModel):
+        raise TypeError("a probe reads a network")
+    return model
 
 
 class Run:
@@ -108,7 +116,7 @@ class Run:
         model: the explained model.
     """
 
-    def __init__(self, args: argparse.Namespace, model: Model) -> None:
+    def __init__(self, args: argparse.Namespace, model: NetworkModel) -> None:
         self.args = args
         self.model = model
         self.place = args.out / f"{args.part}-{args.name or args.data}.json"
@@ -117,6 +125,7 @@ class Run:
         rows = known["rows"] if known.get("command") == command else []
         lower = [judge.name for judge in panel() if judge.lower_is_better]
         about = {"data": args.data, "model": args.model.name, "fingerprint": model.fingerprint(), "lower": lower}
+        rows = rows or _rows_beside(args, about)
         self.record: dict[str, Any] = {"command": command, **machine(args.threads, args.device), **about, "rows": rows}
 
     def add(self, row: Row) -> None:
@@ -154,7 +163,7 @@ class Run:
         """The probe trained on so many texts; read from the folder of work where it was trained before."""
         args, further = self.args, dict(self.args.set or ())
         source = [args.data, args.learn, args.apart, args.seed]
-        drawn = content_hash([self.model.fingerprint(), source, texts, pairs, rounds, args.epochs, further])
+        drawn = content_hash([self.model.fingerprint(), source, texts, pairs, rounds, args.epochs, further, args.half])
         folder = args.work / f"{args.data}-{drawn}"
         if (folder / "done" / "config.json").is_file():
             return LearnedExplainer.from_pretrained(folder / "done", model=self.model, device=self.args.device)
@@ -163,7 +172,8 @@ class Run:
         fit = {"batch_rows": 128, "batch_tokens": 16384, **further.pop("fit", {})}
         settings: dict[str, object] = {"pairs": pairs, "rounds": rounds, "seed": args.seed, **further}
         splits = {"validation": apart[: self.args.apart], "held_out": apart[self.args.apart :]}
-        explainer = train("probe", self.model, rest, epochs=self.args.epochs, fit=fit, **splits, **settings)  # type: ignore[arg-type]
+        taught = HalfPrecision(_loaded(args)) if args.half else self.model
+        explainer = train("probe", taught, rest, epochs=self.args.epochs, fit=fit, **splits, **settings)  # type: ignore[arg-type]
         explainer.save_pretrained(folder / "done")
         return LearnedExplainer.from_pretrained(folder / "done", model=self.model, device=self.args.device)
 
@@ -219,8 +229,6 @@ def curve(run: Run) -> None:
 def cost(run: Run) -> None:
     """Seconds of predictions alone and of predictions with explanations, in turns."""
     explainer, model = run.probe(run.args.train, run.args.pairs, run.args.rounds), run.model
-    if not isinstance(model, NetworkModel):
-        raise TypeError("a probe reads a network")
     explainer.reads_all = False
     served = attach(model, explainer)
     on_gpu = run.args.device != "cpu"
@@ -409,15 +417,26 @@ PARTS: dict[str, Callable[[Run], None]] = {
 }
 
 
+def _rows_beside(args: argparse.Namespace, about: dict[str, Any]) -> list[Row]:
+    """Rows of static methods from an earlier record of the same model and texts, on which the training has no part."""
+    if args.beside is None:
+        return []
+    known = json.loads(args.beside.read_text(encoding="utf-8"))
+    texts = all(f"--{name} {getattr(args, name)} " in known["command"] for name in ("split", "test", "truth", "seed"))
+    if not texts or any(known[name] != about[name] for name in about):
+        raise SystemExit(f"{args.beside} is of another model or other texts")
+    return [row for row in known["rows"] if row["name"] in SLOW and (not args.only or row["name"] in args.only)]
+
+
 def _given(args: argparse.Namespace) -> str:
     """What decides the numbers of a record, as options."""
     sizes = ("train", "test", "apart", "truth", "pairs", "rounds", "epochs", "seed")
     further = {"cost": ("turns",), "elsewhere": ("other",)}.get(args.part, ())
-    names = ("data", "name", "learn", "explainer", "max_length", "split", "only", *sizes, *further, "device")
+    names = ("data", "name", "learn", "explainer", "beside", "max_length", "split", "only", *sizes, *further, "device")
     known = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     listed = {name: shlex.join(value) if isinstance(value, list) else value for name, value in known.items()}
     shown = [f"--{name.replace('_', '-')} {value}" for name, value in listed.items()]
-    rounded = ["--tf32"] if args.tf32 else []
+    rounded = [f"--{name}" for name in ("tf32", "half") if getattr(args, name)]
     points = [] if args.points is CURVE else ["--points", *("x".join(map(str, point)) for point in args.points)]
     settings = [f"{name}={json.dumps(value)}" for name, value in args.set or ()]
     return " ".join([*shown, *rounded, *points, *(["--set", *settings] if settings else [])])
@@ -462,6 +481,10 @@ def _options() -> argparse.ArgumentParser:
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--device", default="cpu")
     options.add_argument("--tf32", action="store_true", help="a GPU may round the factors of products to ten bits")
+    options.add_argument("--half", action="store_true", help="a probe is trained with the model in half precision")
+    options.add_argument(
+        "--beside", type=Path, help="an earlier record of quality, whose rows of static methods are kept"
+    )
     options.add_argument("--threads", type=int, default=1)
     options.add_argument("--work", type=Path, default=Path("runs/probe"), help="where trained probes are kept")
     options.add_argument("--out", type=Path, default=Path("docs/results/probe"))

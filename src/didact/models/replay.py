@@ -54,13 +54,15 @@ NO_PADDING = Padding(1)
 class _Recorded:
     """A graph of kernels with the tensors that it reads and writes, and the weights it was recorded with.
 
-    Inputs of one shape and type lie in ``together``, (inputs, ...), and ``blank`` is what that holds of padding alone:
-    every call of the GPU has to be launched, so that all inputs are copied by one.
+    Inputs of one shape and type lie in ``together``, (inputs, ...), and ``blank`` is what that holds of padding alone;
+    results of one type lie in ``joined``, one after the other. Every call of the GPU has to be launched, so that all
+    inputs are copied by one, and all results by another.
     """
 
     graph: torch.cuda.CUDAGraph
     given: Inputs
     made: tuple[Tensor, ...]
+    joined: Tensor | None
     weights: list[Tensor]
     together: Tensor | None
     blank: Tensor | None
@@ -76,7 +78,10 @@ class _Recorded:
                 self.together.copy_(self.blank)
             torch.stack(list(inputs.values()), out=self.together[..., :width])
         self.graph.replay()
-        return tuple(own.clone() for own in self.made)
+        if self.joined is None:
+            return tuple(own.clone() for own in self.made)
+        parts = torch.split(self.joined.clone(), [own.numel() for own in self.made])
+        return tuple(part.view(own.shape) for part, own in zip(parts, self.made, strict=True))
 
 
 class Replay:
@@ -165,11 +170,18 @@ class Replay:
         try:
             with torch.cuda.graph(graph, capture_error_mode="thread_local"):
                 made = self.function(given)
+                joined = _joined(made)
         except RuntimeError:
             return None
-        return _Recorded(graph, given, made, [own.data for own in self.weights], together, blank)
+        return _Recorded(graph, given, made, joined, [own.data for own in self.weights], together, blank)
 
     def _together(self, inputs: Inputs) -> Tensor | None:
         """Inputs of one shape and type as one tensor, if they are."""
         alike = {(own.shape, own.dtype) for own in inputs.values()}
         return torch.stack(list(inputs.values())) if len(alike) == 1 else None
+
+
+def _joined(made: Sequence[Tensor]) -> Tensor | None:
+    """Several results one after the other, if they are of one type."""
+    alike = len(made) > 1 and len({own.dtype for own in made}) == 1
+    return torch.cat([own.flatten() for own in made]) if alike else None

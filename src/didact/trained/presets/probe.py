@@ -18,7 +18,8 @@ READ = 4
 """Layers that are read when none are named."""
 
 OWN = ("pairs", "rounds", "classes", "complete", "absence")
-"""Settings of the signal ``ablate``."""
+"""Settings of the signals that learn from coalitions."""
+FROM_COALITIONS = ("ablate", "erasure")
 
 
 @register(
@@ -28,12 +29,13 @@ OWN = ("pairs", "rounds", "classes", "complete", "absence")
         summary="A light head on the model's hidden states gives Shapley values of all classes with the prediction.",
         reference="Jethani et al. 2022 (FastSHAP); Covert et al. 2024 (noisy labels); Alain and Bengio 2017 (probes)",
         shape="probe",
-        signals=("ablate", "regression", "ranking", "labelling", "combined"),
+        signals=("ablate", "erasure", "regression", "ranking", "labelling", "combined"),
         learns=("kernel_shap", {"evaluations": 256}),
         needs=frozenset({HIDDEN}),
         examples=(
             "didact train probe --data reviews.jsonl --out runs/probe",
             "didact train probe --data sst2 --limit 5000 --pairs 4 --rounds 5 --out runs/probe",
+            "didact train probe --data sst2 --signal erasure --rank 128 --width 512 --out runs/probe",
             "didact train probe --model ./my-vit --data pictures/ --reference kernel_shap --out runs/probe",
         ),
     )
@@ -47,15 +49,18 @@ class ProbePreset(ExplainerPreset):
     read needs no vocabulary: words, tokens and patches of images are learned in the same way.
 
     Args:
-        signal: the loss: "ablate", which learns from coalitions that the model is evaluated on; or, of a reference's
-            scores, "regression", "ranking", "labelling" or "combined". If not given, "ablate", or "regression" where a
-            reference or labels are given. A reference beside "ablate" is what the result is compared with.
+        signal: the loss: "ablate", which learns Shapley values from coalitions that the model is evaluated on;
+            "erasure", which in the second half of the epochs improves the order of the units by what the model does
+            without the first ones and on these alone; or, of a reference's scores, "regression", "ranking",
+            "labelling" or "combined". If not given, "ablate", or "regression" where a reference or labels are given. A
+            reference beside "ablate" or "erasure" is what the result is compared with.
         signal_settings: further settings of the loss.
-        pairs: pairs of complementary coalitions per text and round, for "ablate" (8).
-        rounds: epochs in which coalitions are drawn, for "ablate" (4).
-        classes: how many classes of a text are learned, for "ablate" (2): the predicted one and others in turn.
-        complete: whether scores add up to f(text) - f(text without its units), for "ablate"; costs one more evaluation.
-        absence: the perturbation, how an absent unit is replaced, for "ablate"; the model's default when not given.
+        pairs: pairs of complementary coalitions per text and round (8).
+        rounds: epochs in which coalitions are drawn (4).
+        classes: how many classes of a text are learned from coalitions (2): the predicted one and others in turn.
+        complete: whether scores learned from coalitions add up to f(text) - f(text without its units); costs one more
+            evaluation.
+        absence: the perturbation, how a unit that a coalition lacks is replaced; the model's default when not given.
         layers: the model's layers whose hidden states are read, -1 the last; four evenly spread ones when not given.
         rank: dimension to which hidden states are first projected.
         width: size of the hidden layer.
@@ -113,15 +118,16 @@ class ProbePreset(ExplainerPreset):
         return distil(given, recipe)
 
     def _signal_settings(self, signal: str, model: Model) -> dict[str, object]:
-        """Settings of the signal; those of ``ablate`` are refused where another one is trained."""
+        """Settings of the signal; those of coalitions are refused where there are none."""
         given = {name: getattr(self, name) for name in OWN if getattr(self, name) is not None}
-        if signal == "ablate":
+        if signal in FROM_COALITIONS:
             several = {"classes": min(2, len(model.labels)), "seed": self.seed}
-            return {**several, **given, **self.signal_settings}
+            warm = {"warm": self.epochs // 2} if signal == "erasure" else {}
+            return {**several, **warm, **given, **self.signal_settings}
         if given:
             raise ParameterError(
-                f"{', '.join(given)} of probe are settings of the signal 'ablate', and the signal is {signal!r}; leave "
-                "them out, or give signal='ablate'"
+                f"{', '.join(given)} of probe are settings of the signals 'ablate' and 'erasure', and the signal is "
+                f"{signal!r}; leave them out, or give signal='ablate'"
             )
         return dict(self.signal_settings)
 

@@ -1,0 +1,141 @@
+"""Erasure: learn Shapley values, then the order of the units in which the output falls fastest without them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from didact.errors import ParameterError
+from didact.protocols import Model
+from didact.settings import at_least
+from didact.trained.samples import TrainingBatch
+from didact.trained.signals._ablation import Ablation
+from didact.trained.signals._coalitions import ExplainedTexts
+from didact.trained.signals._orders import Masks, drawn_orders, own_orders
+from didact.trained.signals.base import SignalCard, register
+from didact.types import Floats, Target, Units
+
+LARGEST = 30.0
+"""Log-odds are held to this size, for outputs that round to 0 or 1."""
+
+
+@register(
+    SignalCard(
+        name="erasure",
+        family="ablation",
+        summary="Learn Shapley values first, then the order of units in which the output falls fastest without them.",
+        reference="Williams 1992 (policy gradients), on deletion and insertion as of Petsiuk et al. 2018",
+        outputs="1",
+    )
+)
+@dataclass(frozen=True, kw_only=True)
+class Erasure(Ablation):
+    """Give the units scores by whose order the output falls fastest without them, and is there soonest with them alone.
+
+    The first ``warm`` epochs are those of ``ablate``, with its loss L_s. In those after it, orders o of each text's
+    units are drawn from the scores and the model is evaluated without o's first t units, and on these alone:
+
+        L = anchor * L_s - mean over o of (r(o) - mean of the other orders' r) * log P(o_1, ..., o_t)
+        r(o) = alone * g(first t units alone) - g(all but the first t units),   g = p + odds * log(p / (1 - p))
+
+    P is the Plackett-Luce model whose logits are the scores, standardised within the text, times ``sharpness``; t is
+    drawn for each text and step. Where an output has no probability, g is the output relative to ``spread``.
+
+    Shapley values average over all coalitions. Deletion, comprehensiveness and the fall of log-odds see only those that
+    an explanation itself leads to, and it is on these that the order is improved. The scores that result are close to
+    Shapley values, on their scale, and not equal to them: for values that add up, train by ``ablate``. It costs
+    2 * orders evaluations for each text and epoch after ``warm``. Epochs are compared by -r of the scores' own order.
+
+    Args:
+        pairs: of complementary coalitions drawn for a text in a round.
+        rounds: epochs in which coalitions are drawn; each epoch learns from all that were evaluated until then.
+        classes: how many classes of a text are learned from coalitions; orders are those of the predicted one.
+        complete: scores are shifted to add up, as in ``ablate``; their order stays.
+        absence: how an absent unit is shown; the model's default when not given.
+        seed: decides the coalitions.
+        spread: size of D, which values are learned relative to; that of the training texts when not given.
+        warm: epochs that learn from coalitions alone.
+        orders: drawn for each text and step.
+        sharpness: how seldom drawn orders differ from that of the scores.
+        anchor: weight of L_s.
+        alone: weight of what the first units do alone.
+        odds: weight of the log-odds beside the probability.
+    """
+
+    warm: int = 8
+    orders: int = 8
+    sharpness: float = 3.0
+    anchor: float = 0.3
+    alone: float = 0.3
+    odds: float = 0.05
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(self, warm=0, orders=2, anchor=0, alone=0, odds=0)
+        if not self.sharpness > 0:
+            raise ParameterError(f"sharpness of erasure must be above 0, got {self.sharpness!r}")
+
+    def loss(self, outputs: Tensor, batch: TrainingBatch) -> Tensor:
+        """L of each text; without a generator, in validation, -r of the scores' own order: (rows,)."""
+        near = super().loss(outputs, batch)
+        rows = [
+            number for number, own in enumerate(batch.extra) if len(cast("Sequence[int]", own.get("units", ()))) > 1
+        ]
+        if not rows:
+            return near
+        extra, model = [batch.extra[row] for row in rows], cast("Model", batch.shared["model"])
+        present = batch.present[rows]
+        logits = self.sharpness * _standardised(outputs[rows, :, 0], present)
+        if batch.generator is None:
+            gained = torch.tensor([own.mean() for own in self._gains(model, extra, own_orders(logits, present))])
+            return near.detach().index_copy(0, torch.tensor(rows, device=near.device), -gained.to(near))
+        made = drawn_orders(logits, present, self.orders, batch.generator)
+        gains = torch.from_numpy(np.stack(self._gains(model, extra, made.first))).to(near)  # r(o): (texts, orders)
+        ahead = (gains - gains.mean(1, keepdim=True)) * (self.orders / (self.orders - 1))
+        pursued = -(ahead * made.log_p).mean(1)
+        every = torch.tensor(rows, device=near.device)
+        return (near * near.new_ones(len(near)).index_fill(0, every, self.anchor)).index_add(0, every, pursued)
+
+    def _gains(self, model: Model, extra: Sequence[Mapping[str, object]], first: Sequence[Masks]) -> list[Floats]:
+        """What r is for sets of first units, which are masks (sets, units): (sets,) per text."""
+        units = [cast("Units", own["units"]) for own in extra]
+        targets = [_bounded(model, cast("Target", own["target"])) for own in extra]
+        keep = [np.concatenate([~own, own]) for own in first]
+        values = model.score(units, targets, keep, self.absence)
+        goods = [self._good(own, target) for own, target in zip(values, targets, strict=True)]
+        return [self.alone * own[len(own) // 2 :] - own[: len(own) // 2] for own in goods]
+
+    def _good(self, values: Floats, target: Target) -> Floats:
+        """What g is for the model's values."""
+        if target.scale != "log_probability":
+            return values / (self.spread or 1.0)
+        with np.errstate(divide="ignore"):
+            log_odds = values - np.log(-np.expm1(np.minimum(values, 0.0)))
+        return np.exp(values) + self.odds * np.clip(log_odds, -LARGEST, LARGEST)
+
+    def _beside(self, texts: ExplainedTexts, number: int, epoch: int | None) -> Mapping[str, object]:
+        """Units and target of a text whose orders are evaluated."""
+        if epoch is not None and epoch < self.warm:
+            return {}
+        return {"units": texts.units[number], "target": texts.targets[number]}
+
+
+def _standardised(v: Tensor, present: Tensor) -> Tensor:
+    """Scores brought to mean 0 and deviation 1 within each text, by numbers that no gradient reaches: (rows, units)."""
+    count = present.sum(1, keepdim=True)
+    known = torch.where(present, v.detach(), 0.0)
+    mean = known.sum(1, keepdim=True) / count
+    deviation = (torch.where(present, known - mean, 0.0).square().sum(1, keepdim=True) / count).sqrt()
+    return (v - mean) / deviation.clamp_min(1e-6)
+
+
+def _bounded(model: Model, target: Target) -> Target:
+    """The target as a log-probability, where the model has one."""
+    known = "log_probability" in model.scales and target.contrast is None
+    return dataclasses.replace(target, scale="log_probability") if known else target
