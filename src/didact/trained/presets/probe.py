@@ -103,26 +103,27 @@ class ProbePreset(ExplainerPreset):
         signal = self.signal or ("ablate" if given.reference is None and not given.explained else "regression")
         own = {"epochs": self.epochs, "learning_rate": self.learning_rate, "seed": self.seed, "patience": None}
         sizes = {name: getattr(self, name) for name in ("rank", "width", "blocks", "dropout")}
+        training = FitConfig.configured(**own | dict(self.fit))
         recipe = Distillation(
             method=self.card.name,
             shape=self.card.shape,
             shape_settings={"layers": self.layers or spread_layers(given.model), "per_class": True, "norm": "position"}
             | sizes,
             signal=signal,
-            signal_settings=self._signal_settings(signal, given.model),
-            training=FitConfig.configured(**own | dict(self.fit)),
+            signal_settings=self._signal_settings(signal, given.model, training.epochs),
+            training=training,
             default=partial(default_reference, self.card),
             chunk=self.chunk,
             seed=self.seed,
         )
         return distil(given, recipe)
 
-    def _signal_settings(self, signal: str, model: Model) -> dict[str, object]:
+    def _signal_settings(self, signal: str, model: Model, epochs: int) -> dict[str, object]:
         """Settings of the signal; those of coalitions are refused where there are none."""
         given = {name: getattr(self, name) for name in OWN if getattr(self, name) is not None}
         if signal in FROM_COALITIONS:
             several = {"classes": min(2, len(model.labels)), "seed": self.seed}
-            warm = {"warm": self.epochs // 2} if signal == "erasure" else {}
+            warm = {"warm": epochs // 2} if signal == "erasure" else {}
             return {**several, **warm, **given, **self.signal_settings}
         if given:
             raise ParameterError(
