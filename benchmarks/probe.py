@@ -163,7 +163,8 @@ class Run:
         """The probe trained on so many texts; read from the folder of work where it was trained before."""
         args, further = self.args, dict(self.args.set or ())
         source = [args.data, args.learn, args.apart, args.seed]
-        drawn = content_hash([self.model.fingerprint(), source, texts, pairs, rounds, args.epochs, further, args.half])
+        rounded = ["half"] if args.half else []
+        drawn = content_hash([self.model.fingerprint(), source, texts, pairs, rounds, args.epochs, further, *rounded])
         folder = args.work / f"{args.data}-{drawn}"
         if (folder / "done" / "config.json").is_file():
             return LearnedExplainer.from_pretrained(folder / "done", model=self.model, device=self.args.device)
@@ -422,7 +423,9 @@ def _rows_beside(args: argparse.Namespace, about: dict[str, Any]) -> list[Row]:
     if args.beside is None:
         return []
     known = json.loads(args.beside.read_text(encoding="utf-8"))
-    texts = all(f"--{name} {getattr(args, name)} " in known["command"] for name in ("split", "test", "truth", "seed"))
+    texts = args.part == "quality" and all(
+        f"--{name} {getattr(args, name)} " in known["command"] for name in ("split", "test", "truth", "seed")
+    )
     if not texts or any(known[name] != about[name] for name in about):
         raise SystemExit(f"{args.beside} is of another model or other texts")
     return [row for row in known["rows"] if row["name"] in SLOW and (not args.only or row["name"] in args.only)]

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -48,6 +49,12 @@ class EncodedBatch:
         sizes = np.array([len(code) for code in self.codes], dtype=np.int64)
         columns = np.arange(sizes.max(initial=0))
         return np.where(columns < sizes[:, None], columns, -1)
+
+
+def placed(values: NDArray[np.generic] | Sequence[int | bool], device: torch.device) -> Tensor:
+    """Numbers on a device. A GPU is not waited for: it goes on with what it was given before."""
+    made = torch.from_numpy(np.ascontiguousarray(values))
+    return made.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else made.to(device)
 
 
 Read = Callable[[Tensor, Ints, EncodedBatch], Tensor]

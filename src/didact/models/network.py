@@ -205,14 +205,17 @@ class NetworkModel:
         with evaluating(self.network), self._short_passes(), torch.inference_mode():
             codes = self._encode(units)
             rows = VariantRows(units, codes, keep, operator, self.reader, self.traits.position_offset)
-            values = np.zeros((len(rows.owner), *shape))
+            made: list[tuple[Ints, Tensor]] = []  # a GPU computes a batch while the next one is put together
             source, budget = without_prefix(rows, self.network, self.budget, self.traits.reuses_prefix)
 
             def evaluate(batch: Ints) -> None:
-                made = source.batch(batch)
-                values[batch] = read(self._outputs(made).float(), rows.owner[batch], made).cpu().numpy()
+                fed = source.batch(batch)
+                made.append((batch, read(self._outputs(fed).float(), rows.owner[batch], fed)))
 
             run("evaluating variants", source.lengths, budget, True, evaluate)
+            values = np.zeros((len(rows.owner), *shape))
+            for batch, own in made:
+                values[batch] = own.cpu().numpy()
         count(forwards=sum(len(masks) for masks in keep), evaluated=len(rows.owner))
         return rows.spread(values)
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from didact.errors import CapabilityError, ParameterError
-from didact.models.batch import EncodedBatch
+from didact.models.batch import EncodedBatch, placed
 from didact.protocols import Reads, TargetLike
 from didact.registry import Registry
 from didact.types import AnswerKind, Example, Prediction, Scale, Target
@@ -141,7 +141,7 @@ class Head(ABC):
             return self.values(outputs, targets, batch)
         first = self.values(outputs, [target.first for target in targets], batch)
         second = self.values(outputs, [target.second or target for target in targets], batch)
-        contrastive = torch.tensor([target.contrast is not None for target in targets], device=first.device)
+        contrastive = placed([target.contrast is not None for target in targets], first.device)
         return torch.where(contrastive, first - second, first)
 
     def readout(self, outputs: Tensor, batch: EncodedBatch) -> Tensor:

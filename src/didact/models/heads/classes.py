@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from didact.errors import CapabilityError
-from didact.models.batch import EncodedBatch
+from didact.models.batch import EncodedBatch, placed
 from didact.models.heads.base import HEADS, Head, HeadCard
 from didact.models.outputs import at_least_single, labelled
 from didact.protocols import TargetLike
@@ -63,7 +63,7 @@ class ClassesHead(Head):
 
     def values(self, outputs: Tensor, targets: Sequence[Target], batch: EncodedBatch | None = None) -> Tensor:
         """The target's logit, log-probability or probability."""
-        index = torch.tensor([target.index for target in targets], device=outputs.device)
+        index = placed([target.index for target in targets], outputs.device)
         rows = torch.arange(len(targets), device=outputs.device)
         logits = outputs[rows, index]
         scales = {target.scale for target in targets}
@@ -72,7 +72,7 @@ class ClassesHead(Head):
         log_p = functional.logsigmoid(logits) if self.several else outputs.log_softmax(-1)[rows, index]
         if len(scales) == 1:
             return log_p if scales == {"log_probability"} else log_p.exp()
-        kind = torch.tensor([SCALES.index(target.scale) for target in targets], device=outputs.device)
+        kind = placed([SCALES.index(target.scale) for target in targets], outputs.device)
         return torch.where(kind == 0, logits, torch.where(kind == 1, log_p, log_p.exp()))
 
     def readout(self, outputs: Tensor, batch: EncodedBatch | None = None) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from didact.models.batch import EncodedBatch
+from didact.models.batch import EncodedBatch, placed
 from didact.models.heads.base import HEADS, Head, HeadCard
 from didact.models.heads.classes import is_regression, label_names
 from didact.models.outputs import at_least_single, labelled
@@ -59,7 +59,7 @@ class NumberHead(Head):
 
     def values(self, outputs: Tensor, targets: Sequence[Target], batch: EncodedBatch) -> Tensor:
         """The target's output."""
-        index = torch.tensor([target.index for target in targets], device=outputs.device)
+        index = placed([target.index for target in targets], outputs.device)
         return outputs[torch.arange(len(targets), device=outputs.device), index]
 
     def readout(self, outputs: Tensor, batch: EncodedBatch) -> Tensor:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from didact.errors import CapabilityError
-from didact.models.batch import Encoded, Inputs, Ints
+from didact.models.batch import Encoded, Inputs, Ints, placed
 from didact.models.prompting.prompts import Prompt
 from didact.ops.masking import Absence
 from didact.protocols import Reads
@@ -147,7 +147,7 @@ class Reader(ABC, Generic[E]):
 
     def tensor(self, array: Numbers) -> Tensor:
         """An array where the network is."""
-        return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
+        return placed(array, self.device)
 
     def check(self, example: Example) -> None:
         """Refuse an example that the network cannot read."""

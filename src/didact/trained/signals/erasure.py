@@ -23,6 +23,8 @@ from didact.types import Floats, Target, Units
 
 LARGEST = 30.0
 """Log-odds are held to this size, for outputs that round to 0 or 1."""
+LEAST = 1e-2
+"""Least deviation, relative to ``spread``, that scores are divided by; texts of nearly equal ones would outweigh all."""
 
 
 @register(
@@ -50,7 +52,8 @@ class Erasure(Ablation):
     Shapley values average over all coalitions. Deletion, comprehensiveness and the fall of log-odds see only those that
     an explanation itself leads to, and it is on these that the order is improved. The scores that result are close to
     Shapley values, on their scale, and not equal to them: for values that add up, train by ``ablate``. It costs
-    2 * orders evaluations for each text and epoch after ``warm``. Epochs are compared by -r of the scores' own order.
+    2 * orders evaluations at most for each text and epoch after ``warm``. Epochs are compared by -r of the scores' own
+    order of validation texts, at nine shares of the units.
 
     Args:
         pairs: of complementary coalitions drawn for a text in a round.
@@ -132,7 +135,7 @@ def _standardised(v: Tensor, present: Tensor) -> Tensor:
     known = torch.where(present, v.detach(), 0.0)
     mean = known.sum(1, keepdim=True) / count
     deviation = (torch.where(present, known - mean, 0.0).square().sum(1, keepdim=True) / count).sqrt()
-    return (v - mean) / deviation.clamp_min(1e-6)
+    return (v - mean) / deviation.clamp_min(LEAST)
 
 
 def _bounded(model: Model, target: Target) -> Target:
