@@ -441,8 +441,8 @@ def _given(args: argparse.Namespace) -> str:
     shown = [f"--{name.replace('_', '-')} {value}" for name, value in listed.items()]
     rounded = [f"--{name}" for name in ("tf32", "half") if getattr(args, name)]
     points = [] if args.points is CURVE else ["--points", *("x".join(map(str, point)) for point in args.points)]
-    settings = [f"{name}={json.dumps(value)}" for name, value in args.set or ()]
-    return " ".join([*shown, *rounded, *points, *(["--set", *settings] if settings else [])])
+    settings = shlex.join(f"{name}={json.dumps(value)}" for name, value in args.set or ())
+    return " ".join([*shown, *rounded, *points, *(["--set", settings] if settings else [])])
 
 
 def _point(given: str) -> tuple[int, ...]:

@@ -24,7 +24,7 @@ from didact.types import Floats, Target, Units
 LARGEST = 30.0
 """Log-odds are held to this size, for outputs that round to 0 or 1."""
 LEAST = 1e-2
-"""Least deviation, relative to ``spread``, that scores are divided by; texts of nearly equal ones would outweigh all."""
+"""Least deviation, relative to ``spread``, that scores are divided by, or nearly equal ones would outweigh others."""
 
 
 @register(
