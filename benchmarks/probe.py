@@ -151,9 +151,12 @@ class Run:
     def training_texts(self, count: int) -> list[Example]:
         """Texts to learn from, those that are kept apart first; none of them is a test text."""
         kinds = self.args.learn or [self.args.data]
-        found = [text for data in kinds for text in self.texts("train", count + 2 * self.args.apart, data)]
         tested = {text.fingerprint for split in {"test", self.args.split} for text in self.texts(split, 0)}
-        return [text for text in found if text.fingerprint not in tested][: count + 2 * self.args.apart]
+        found: list[Example] = []
+        for data in kinds:
+            if len(found) < (wanted := count + 2 * self.args.apart):
+                found += [text for text in self.texts("train", wanted, data) if text.fingerprint not in tested]
+        return found[: count + 2 * self.args.apart]
 
     def explained(self, explainer: Explainer, texts: Sequence[Example]) -> list[Explanation]:
         """Explanations of a static method, which are kept in the folder of work."""
@@ -174,7 +177,8 @@ class Run:
         settings: dict[str, object] = {"pairs": pairs, "rounds": rounds, "seed": args.seed, **further}
         splits = {"validation": apart[: self.args.apart], "held_out": apart[self.args.apart :]}
         taught = HalfPrecision(_loaded(args)) if args.half else self.model
-        explainer = train("probe", taught, rest, epochs=self.args.epochs, fit=fit, **splits, **settings)  # type: ignore[arg-type]
+        kept = folder / "training"  # from which a training that is stopped goes on
+        explainer = train("probe", taught, rest, folder=kept, epochs=args.epochs, fit=fit, **splits, **settings)  # type: ignore[arg-type]
         explainer.save_pretrained(folder / "done")
         return LearnedExplainer.from_pretrained(folder / "done", model=self.model, device=self.args.device)
 
