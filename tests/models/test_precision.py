@@ -45,6 +45,19 @@ def test_a_bfloat16_model_leaves_the_process_as_it_was(recwarn: pytest.WarningsR
     assert not [str(one.message) for one in recwarn if "mkldnn" in str(one.message)]
 
 
+def test_attention_on_a_gpu_makes_no_plan_for_each_shape_in_half_precision() -> None:
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    for dtype in (torch.float16, torch.bfloat16):
+        switch = precision.switch_for(dtype, GPU)
+        assert switch is not None
+        with switch.switched():
+            assert not torch.backends.cuda.cudnn_sdp_enabled()
+            assert torch.backends.cuda.flash_sdp_enabled()
+        assert torch.backends.cuda.cudnn_sdp_enabled() == before
+    assert precision.switch_for(torch.float32, GPU) is None
+    assert precision.switch_for(torch.float16, CPU) is None
+
+
 def test_threads_that_leave_in_any_order_restore_onednn() -> None:
     before = torch.backends.mkldnn.enabled
     first, second = precision.ONEDNN_OFF.switched(), precision.ONEDNN_OFF.switched()

@@ -239,6 +239,11 @@ def test_half_of_the_epochs_that_are_trained_are_warm(model: Model, texts: list[
     assert own.signal.parameters["warm"] == 0
 
 
+def test_epochs_that_are_all_warm_are_refused(model: Model, texts: list[Example]) -> None:
+    with pytest.raises(ParameterError, match="warm of erasure is 3 and there are 3 epochs, so that no order"):
+        train("probe", model, texts[:30], signal="erasure", epochs=3, signal_settings={"warm": 3})
+
+
 def test_orders_are_drawn_after_the_warm_epochs_and_for_predicted_classes(model: Model, texts: list[Example]) -> None:
     signal = Erasure(pairs=2, rounds=1, classes=2, warm=2)
     shape = Probe.build(model, model.units(texts[:4]), 1, {"per_class": True, "norm": "position", "seed": 0})

@@ -29,22 +29,38 @@ def _without_onednn() -> Callable[[], None]:
     return lambda: torch._C._set_mkldnn_enabled(before)
 
 
+def _without_cudnn_attention() -> Callable[[], None]:
+    """Switch cuDNN's attention off, not that of others; returns what restores it."""
+    before = bool(torch.backends.cuda.cudnn_sdp_enabled())  # type: ignore[no-untyped-call]
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    return lambda: torch.backends.cuda.enable_cudnn_sdp(before)
+
+
 ONEDNN_OFF = ProcessSwitch(_without_onednn)
+CUDNN_ATTENTION_OFF = ProcessSwitch(_without_cudnn_attention)
 
 
 @contextlib.contextmanager
 def multiplying(model: nn.Module) -> Iterator[None]:
-    """Keep torch from switching oneDNN off for good.
-
-    It does so, with a long warning, when bfloat16 weights meet a processor that cannot multiply them; whatever the
-    process computes afterwards differs in its last bits. Here oneDNN is off inside the block only.
-    """
+    """Set the process as suits a network's products inside the block: see ``switch_for``."""
     first = next(model.parameters(), None)
-    if first is None or first.dtype != torch.bfloat16 or first.device.type != "cpu" or _multiplies_bfloat16():
+    switch = None if first is None else switch_for(first.dtype, first.device)
+    with contextlib.nullcontext() if switch is None else switch.switched():
         yield
-        return
-    with ONEDNN_OFF.switched():
-        yield
+
+
+def switch_for(dtype: torch.dtype, device: torch.device) -> ProcessSwitch | None:
+    """What is switched while a network of this precision is computed on this device.
+
+    When bfloat16 weights meet a processor that cannot multiply them, torch switches oneDNN off for good, with a long
+    warning, and whatever the process computes afterwards differs in its last bits; it is off here instead.
+
+    In half precision torch prefers cuDNN's attention on a GPU, which makes a plan for each new shape of a batch. This
+    takes longer than the pass, and batches of variants are hardly ever of one shape.
+    """
+    if device.type == "cpu" and dtype == torch.bfloat16 and not _multiplies_bfloat16():
+        return ONEDNN_OFF
+    return CUDNN_ATTENTION_OFF if device.type == "cuda" and dtype in (torch.float16, torch.bfloat16) else None
 
 
 @functools.cache

@@ -124,7 +124,13 @@ class ProbePreset(ExplainerPreset):
         if signal in FROM_COALITIONS:
             several = {"classes": min(2, len(model.labels)), "seed": self.seed}
             warm = {"warm": epochs // 2} if signal == "erasure" else {}
-            return {**several, **warm, **given, **self.signal_settings}
+            made: dict[str, object] = {**several, **warm, **given, **self.signal_settings}
+            if isinstance(last := made.get("warm"), int) and last >= epochs:
+                raise ParameterError(
+                    f"warm of erasure is {last} and there are {epochs} epochs, so that no order would be learned; give a "
+                    "smaller warm, more epochs, or signal='ablate'"
+                )
+            return made
         if given:
             raise ParameterError(
                 f"{', '.join(given)} of probe are settings of the signals 'ablate' and 'erasure', and the signal is "
