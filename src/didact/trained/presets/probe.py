@@ -127,8 +127,8 @@ class ProbePreset(ExplainerPreset):
             made: dict[str, object] = {**several, **warm, **given, **self.signal_settings}
             if isinstance(last := made.get("warm"), int) and last >= epochs:
                 raise ParameterError(
-                    f"warm of erasure is {last} and there are {epochs} epochs, so that no order would be learned; give a "
-                    "smaller warm, more epochs, or signal='ablate'"
+                    f"warm of erasure is {last} and there are {epochs} epochs, so that no order would be learned; give "
+                    "a smaller warm, more epochs, or signal='ablate'"
                 )
             return made
         if given:
