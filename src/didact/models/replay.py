@@ -110,7 +110,7 @@ class Replay:
         self._lock = threading.Lock()  # a graph has its tensors once
 
     def __call__(self, inputs: Inputs) -> tuple[Tensor, ...]:
-        """What the function returns for these inputs, in tensors of its own."""
+        """What the function returns for these inputs, in tensors of its own, which may share one storage."""
         further = self.padding.further(inputs)
         with torch.inference_mode():
             if all(own.device.type == "cuda" for own in inputs.values()):
@@ -164,7 +164,7 @@ class Replay:
         now, aside = torch.cuda.current_stream(device), torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         aside.wait_stream(now)
         with torch.cuda.stream(aside):
-            self.function(given)  # what libraries set up at a first call is not recorded
+            _joined(self.function(given))  # what libraries set up at a first call is not recorded
         now.wait_stream(aside)
         graph = torch.cuda.CUDAGraph()
         try:

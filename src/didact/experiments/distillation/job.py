@@ -12,7 +12,6 @@ OUT/parts/             labels, grades and trained explainers, each under a hash 
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -41,6 +40,7 @@ from didact.experiments.distillation.recipe import DistillationRecipe, learned_l
 from didact.experiments.distillation.records import METRICS_OF_ALL, StudyGrader, manifest_of
 from didact.experiments.distillation.speed import measure_speed
 from didact.experiments.distillation.summary import HUMAN, RANDOM, gather, means, versus
+from didact.experiments.engine.facts import facts_table, read_facts
 from didact.experiments.engine.naming import example_names
 from didact.experiments.engine.objects import write_object
 from didact.experiments.engine.steps import KeyedStep, RecipeJob, Round, RunOptions
@@ -61,7 +61,6 @@ from didact.types import Example, Explanation
 
 BACKGROUND = 64
 """Training texts that Deep SHAP is given as background."""
-_FACTS = b"didact.facts"
 
 
 class DistillationJob(RecipeJob):
@@ -147,13 +146,13 @@ class DistillationJob(RecipeJob):
         train, validation = (self.labels(reference, split) for split in ("train", "validation"))
         explainer, facts = train_network(self.recipe, network, self.model, train, validation)
         explainer.save_pretrained(self.explainer_path(network))
-        return _of_facts(facts)
+        return facts_table(facts)
 
     def grade_reference(self, reference: str, piece: Piece) -> pa.Table:
         """Grades of a reference by its scores, and by their size where a network learns that and they have a sign."""
         explained, grader = self.labels(reference, "test", piece), self._grader(piece)
         tables = [grader.records(reference, 0, grader.grades(explained), explained)]
-        if explained[0].signed and any(signal == "ranking" for _, signal in self.recipe.variants(reference)):
+        if explained[0].signed and self._ranks(reference):
             sizes = grading.absolute(explained)
             tables.append(grader.records(f"abs({reference})", 0, grader.grades(sizes), explained))
         return pa.concat_tables(tables)
@@ -189,7 +188,7 @@ class DistillationJob(RecipeJob):
             if network.seed == 0 and self.is_done(self._learning(network))
         }
         references = {entry.label: self.explainer(entry.label) for entry in self.recipe.references}
-        return _of_facts(measure_speed(self.model, self.texts, references, explainers))
+        return facts_table(measure_speed(self.model, self.texts, references, explainers))
 
     # What steps and tests share.
 
@@ -234,7 +233,7 @@ class DistillationJob(RecipeJob):
         return read_split(self.parts.read(self._gathered[reference].key), split, self.texts, self.model, piece)
 
     def _load_trained(self, network: Network) -> LearnedExplainer:
-        return LearnedExplainer.from_pretrained(self.explainer_path(network), device=self.options.device)
+        return LearnedExplainer.from_pretrained(self.explainer_path(network), device=str(self.model.network.device))
 
     # Planning.
 
@@ -280,8 +279,7 @@ class DistillationJob(RecipeJob):
 
     def _grading(self, reference: str) -> list[KeyedStep]:
         labels, after = self._gathering(reference)
-        ranks = [signal for _, signal in self.recipe.variants(reference) if signal == "ranking"][:1]
-        return self._pieces_of(reference, [labels, ranks], "grade_reference", (reference,), after)
+        return self._pieces_of(reference, [labels, self._ranks(reference)], "grade_reference", (reference,), after)
 
     def _learned_grading(self, network: Network) -> list[KeyedStep]:
         learning = self._learning(network)
@@ -293,11 +291,16 @@ class DistillationJob(RecipeJob):
     ) -> list[KeyedStep]:
         """The steps that grade one explainer: piece by piece, then by what compares all test texts."""
         steps = []
-        for piece in pieces(len(self.texts["test"])):
-            texts = [one.fingerprint for one in piece_of(self.texts["test"], piece)]
-            key = content_hash(["grade", decided, self._measures, piece, texts])
+        for piece, texts in self._pieces:
+            key = content_hash(["grade", decided, self._measures, piece, texts, self._annotated])
             steps.append(KeyedStep(f"grade/{who}/{piece}", key, call, (*arguments, piece), after))
         return steps
+
+    @cached_property
+    def _pieces(self) -> list[tuple[Piece, str]]:
+        """All pieces of the test texts, with a hash of their texts."""
+        tested = [one.fingerprint for one in self.texts["test"]]
+        return [(piece, content_hash(piece_of(tested, piece))) for piece in pieces(len(tested))]
 
     def _gathering(self, reference: str) -> tuple[str, frozenset[str]]:
         """Key of all labels of a reference or an average, and the steps that gather them."""
@@ -314,6 +317,10 @@ class DistillationJob(RecipeJob):
             key = content_hash([HUMAN, origin, tested, self._measures])
             controls.append([KeyedStep(f"grade/{HUMAN}", key, "grade_human")])
         return controls
+
+    def _ranks(self, reference: str) -> bool:
+        """Whether a network learns the order of the sizes of a reference's scores."""
+        return any(signal == "ranking" for _, signal in self.recipe.variants(reference))
 
     def _variants(self, reference: str) -> list[Network]:
         return [
@@ -426,17 +433,12 @@ class DistillationJob(RecipeJob):
         }
 
     def _facts(self, step: KeyedStep) -> Plain:
-        return cast("Plain", json.loads((self.parts.read(step.key).schema.metadata or {}).get(_FACTS, b"{}")))
+        return read_facts(self.parts.read(step.key))
 
 
 def _path(network: Network) -> str:
     """Of a network in the names of its steps."""
     return "/".join(map(str, vars(network).values()))
-
-
-def _of_facts(facts: Plain) -> pa.Table:
-    """What is kept of a step that gives no table."""
-    return pa.table({"facts": [""]}).replace_schema_metadata({_FACTS: json.dumps(facts).encode()})
 
 
 def _counted(texts: Sequence[Example]) -> dict[str, float]:

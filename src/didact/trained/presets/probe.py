@@ -18,8 +18,7 @@ READ = 4
 """Layers that are read when none are named."""
 
 OWN = ("pairs", "rounds", "classes", "complete", "absence")
-"""Settings of the signals that learn from coalitions."""
-FROM_COALITIONS = ("ablate", "erasure")
+"""Settings of the signals that learn from coalitions, which are those of the family "ablation"."""
 
 
 @register(
@@ -120,12 +119,14 @@ class ProbePreset(ExplainerPreset):
 
     def _signal_settings(self, signal: str, model: Model, epochs: int) -> dict[str, object]:
         """Settings of the signal; those of coalitions are refused where there are none."""
+        from didact.trained.signals.base import SIGNALS
+
         given = {name: getattr(self, name) for name in OWN if getattr(self, name) is not None}
-        if signal in FROM_COALITIONS:
+        if signal in SIGNALS.names() and SIGNALS.card(signal).family == "ablation":
             several = {"classes": min(2, len(model.labels)), "seed": self.seed}
             warm = {"warm": epochs // 2} if signal == "erasure" else {}
             made: dict[str, object] = {**several, **warm, **given, **self.signal_settings}
-            if isinstance(last := made.get("warm"), int) and last >= epochs:
+            if signal == "erasure" and isinstance(last := made["warm"], int) and last >= epochs:
                 raise ParameterError(
                     f"warm of erasure is {last} and there are {epochs} epochs, so that no order would be learned; give "
                     "a smaller warm, more epochs, or signal='ablate'"
