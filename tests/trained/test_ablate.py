@@ -9,17 +9,16 @@ import torch
 
 from didact.attribution.kernel_shap import KernelShap
 from didact.errors import ParameterError
-from didact.models.load import load_model
 from didact.ops.coalitions import kernel_coalitions
 from didact.protocols import Model
 from didact.stats.correlation import spearman
 from didact.testing.learned import case_texts
-from didact.testing.tiny import tiny_model
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.samples import TrainingBatch
 from didact.trained.signals.ablate import Ablate
 from didact.trained.train import train
 from didact.types import Example, Floats
+from tests.trained.planted import planted_model
 
 WEIGHTS = {"wonderful": 3.0, "warm": 1.5, "good": 2.0, "dull": -2.0, "worse": -1.0, "avoid": -3.0}
 
@@ -82,15 +81,8 @@ def test_sizes_of_coalitions_follow_the_kernel() -> None:
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    """A network of one layer in which known words decide."""
-    network, tokenizer = tiny_model("bert")
-    with torch.no_grad():
-        vectors = network.get_input_embeddings().weight
-        direction = torch.randn(vectors.shape[1], generator=torch.Generator().manual_seed(0))
-        for word, weight in WEIGHTS.items():
-            for token in tokenizer.encode(word, add_special_tokens=False):
-                vectors[token] += weight * direction
-    return load_model((network, tokenizer), device="cpu")
+    """A network in which known words decide."""
+    return planted_model(WEIGHTS)
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,8 @@ import pytest
 import torch
 
 from didact.errors import ParameterError
-from didact.models.load import load_model
 from didact.protocols import Model
 from didact.testing.learned import case_texts
-from didact.testing.tiny import tiny_model
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.samples import TrainingBatch
 from didact.trained.shapes.probe import Probe
@@ -23,6 +21,7 @@ from didact.trained.signals.base import SignalTask
 from didact.trained.signals.erasure import LARGEST, Erasure
 from didact.trained.train import train
 from didact.types import Example, Floats, Keep, Target, Units
+from tests.trained.planted import planted_model
 
 WORDS = ("a", "b", "c", "d", "e")
 ALONE = 0.3
@@ -199,15 +198,8 @@ def test_gains_stay_finite_where_a_probability_is_rounded() -> None:
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    """A network of one layer in which known words decide."""
-    network, tokenizer = tiny_model("bert")
-    with torch.no_grad():
-        vectors = network.get_input_embeddings().weight
-        direction = torch.randn(vectors.shape[1], generator=torch.Generator().manual_seed(0))
-        for word, weight in {"wonderful": 3.0, "good": 2.0, "dull": -2.0, "avoid": -3.0}.items():
-            for token in tokenizer.encode(word, add_special_tokens=False):
-                vectors[token] += weight * direction
-    return load_model((network, tokenizer), device="cpu")
+    """A network in which known words decide."""
+    return planted_model({"wonderful": 3.0, "good": 2.0, "dull": -2.0, "avoid": -3.0})
 
 
 @pytest.fixture(scope="module")
