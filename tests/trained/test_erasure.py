@@ -18,7 +18,7 @@ from didact.trained.samples import TrainingBatch
 from didact.trained.shapes.probe import Probe
 from didact.trained.signals._orders import drawn_orders, own_orders
 from didact.trained.signals.base import SignalTask
-from didact.trained.signals.erasure import LARGEST, Erasure
+from didact.trained.signals.erasure import LARGEST, ErasureSignal
 from didact.trained.train import train
 from didact.types import Example, Floats, Keep, Target, Units
 from tests.trained.planted import planted_model
@@ -141,7 +141,7 @@ def test_the_gradient_is_that_of_the_expected_gain() -> None:
             expected = expected + log_p.exp() * gain(order) / (len(WORDS) - 1)
     expected.backward()  # type: ignore[no-untyped-call]
     v = torch.tensor([scores] * rows)[..., None].requires_grad_()
-    signal = Erasure(anchor=0.0, sharpness=sharpness, alone=ALONE, spread=1.0)
+    signal = ErasureSignal(anchor=0.0, sharpness=sharpness, alone=ALONE, spread=1.0)
     loss = signal.loss(v, planted_batch(rows, torch.Generator().manual_seed(0)))
     loss.sum().backward()  # type: ignore[no-untyped-call]
     assert loss.shape == (rows,)
@@ -155,7 +155,7 @@ def test_the_gradient_is_that_of_the_expected_gain() -> None:
 
 def test_it_finds_an_order_that_shapley_values_miss() -> None:
     shapley = shapley_of_planted()
-    signal = Erasure(anchor=0.0, alone=ALONE, spread=1.0)
+    signal = ErasureSignal(anchor=0.0, alone=ALONE, spread=1.0)
     v = torch.tensor(shapley[None, :, None], dtype=torch.float, requires_grad=True)
     optimizer = torch.optim.Adam([v], lr=0.02)
     generator = torch.Generator().manual_seed(0)
@@ -174,18 +174,18 @@ def test_it_finds_an_order_that_shapley_values_miss() -> None:
 
 def test_epochs_are_compared_by_the_gain_of_the_own_order() -> None:
     v = torch.tensor([[0.1, 0.5, 0.4, 0.2, -0.3], [0.5, 0.4, 0.3, 0.2, 0.1]])[..., None]
-    signal = Erasure(alone=ALONE, spread=2.0)
+    signal = ErasureSignal(alone=ALONE, spread=2.0)
     losses = signal.loss(v, planted_batch(2, None))
     wanted = [-gain_of_order(order) / 2.0 for order in ([1, 2, 3, 0, 4], [0, 1, 2, 3, 4])]
     np.testing.assert_allclose(losses.numpy(), wanted, atol=1e-6)
     assert torch.equal(losses, signal.loss(v, planted_batch(2, None)))
     # by hand, for a, b, c, d, e and without what the first units do alone: 2.14, 1.10, 1.02 and 0 are left
-    plain = Erasure(alone=0.0, spread=1.0).loss(v, planted_batch(2, None))
+    plain = ErasureSignal(alone=0.0, spread=1.0).loss(v, planted_batch(2, None))
     assert float(plain[1]) == pytest.approx((2.14 + 1.10 + 1.02 + 0.0) / 4, abs=1e-6)
 
 
 def test_gains_stay_finite_where_a_probability_is_rounded() -> None:
-    signal = Erasure(odds=0.05, spread=4.0)
+    signal = ErasureSignal(odds=0.05, spread=4.0)
     target = Target(0, "positive", "log_probability")
     values = np.array([0.0, 1e-9, -1e-20, log(0.5), log(0.9), -800.0, -np.inf])
     made = signal._good(values, target)
@@ -237,7 +237,7 @@ def test_epochs_that_are_all_warm_are_refused(model: Model, texts: list[Example]
 
 
 def test_orders_are_drawn_after_the_warm_epochs_and_for_predicted_classes(model: Model, texts: list[Example]) -> None:
-    signal = Erasure(pairs=2, rounds=1, classes=2, warm=2)
+    signal = ErasureSignal(pairs=2, rounds=1, classes=2, warm=2)
     shape = Probe.build(model, model.units(texts[:4]), 1, {"per_class": True, "norm": "position", "seed": 0})
     samples = signal.prepare(SignalTask(model, texts[:4], texts[4:6]), shape)
     with_units = [["units" in sample.extra for sample in samples.of_epoch(epoch)] for epoch in range(4)]
@@ -262,4 +262,4 @@ def test_orders_are_drawn_after_the_warm_epochs_and_for_predicted_classes(model:
 )
 def test_bad_settings_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
-        Erasure(**settings)  # type: ignore[arg-type]
+        ErasureSignal(**settings)  # type: ignore[arg-type]

@@ -37,7 +37,7 @@ LEAST = 1e-2
     )
 )
 @dataclass(frozen=True, kw_only=True)
-class Erasure(Ablation):
+class ErasureSignal(Ablation):
     """Give the units scores by whose order the output falls fastest without them, and is there soonest with them alone.
 
     The first ``warm`` epochs are those of ``ablate``, with its loss L_s. In those after it, orders o of each text's
