@@ -225,7 +225,7 @@ def test_grades_of_pieces_are_those_of_all_texts_at_once(
     references = [made._grading("occlusion"), *made._controls]
     network = made._learned_grading(Network("occlusion", "tokens", "labelling", 0))
     assert [step.name for step in network] == [
-        f"grade/occlusion/tokens/labelling/0/{piece}" for piece in (0, 4, "corpus")
+        f"grade/occlusion/tokens/labelling/0/{piece}" for piece in ("corpus", 0, 4)
     ]
     assert network[0].after == {"learn/occlusion/tokens/labelling/0"}
     for step in (step for steps in (*references, network) for step in steps):
@@ -660,7 +660,7 @@ def test_peoples_rationales_are_compared_among_reviews_of_the_label_that_people_
     recipe.write_text(STUDY.replace('{ source = "corpus", limit = 6, seed = 3 }', test), encoding="utf-8")
     desk = job(recipe, tmp_path / "work")
     names = [[step.name for step in steps] for steps in desk._controls]
-    assert names == [["grade/random/0", "grade/random/corpus"], ["grade/human"]]
+    assert names == [["grade/random/corpus", "grade/random/0"], ["grade/human"]]
     found = gather(desk.grade_human())
     # {good, fun} and {good}; {bad, songs} and {songs}.
     assert found["iou all words"]["human"] == pytest.approx([1 / 2] * 4)

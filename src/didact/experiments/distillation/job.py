@@ -102,10 +102,10 @@ class DistillationJob(RecipeJob):
         write_object(self.results / "manifest.json", manifest_of(self.recipe, self.options.command))
 
     def rounds(self) -> Iterator[Round]:
-        """One round: references in their order, each with its labels, its grades and its networks."""
+        """One round: controls, which need no labels; references in their order with labels, grades and networks."""
         steps = [step for label in self.recipe.learnable for step in self._steps_of(label)]
         controls = [step for steps in self._controls for step in steps]
-        yield Round("labels, networks and grades", [*steps, *controls])
+        yield Round("labels, networks and grades", [*controls, *steps])
 
     def closing(self) -> Sequence[KeyedStep]:
         """Seconds per text, with nothing else running."""
@@ -132,8 +132,11 @@ class DistillationJob(RecipeJob):
         """Labels of the texts of a chunk that have none yet."""
         numbers = self._unlabelled(reference, split, start)
         texts = [self.texts[split][number] for number in numbers]
-        model = self._half_model if split == "train" and self._is_half(reference) else self.model
-        made = self.explainer(reference, split).explain(model, texts)
+        explainer = self.explainer(reference, split)
+        if self._is_half(reference, split):
+            made = self._rounded(explainer, texts)
+        else:
+            made = explainer.explain(self.model, texts)
         return label_rows(reference, split, numbers, self._settings(reference, split), made)
 
     def gather(self, reference: str) -> pa.Table:
@@ -289,7 +292,7 @@ class DistillationJob(RecipeJob):
     def _pieces_of(
         self, who: str, decided: object, call: str, arguments: tuple[object, ...], after: frozenset[str] = frozenset()
     ) -> list[KeyedStep]:
-        """The steps that grade one explainer: piece by piece, then by what compares all test texts."""
+        """The steps that grade one explainer: by what compares all test texts, and piece by piece."""
         steps = []
         for piece, texts in self._pieces:
             key = content_hash(["grade", decided, self._measures, piece, texts, self._annotated])
@@ -382,9 +385,16 @@ class DistillationJob(RecipeJob):
     def _half_model(self) -> NetworkModel:
         return half_precision.HalfPrecision(self._load_model())
 
-    def _is_half(self, reference: str) -> bool:
+    def _rounded(self, explainer: Explainer, texts: Sequence[Example]) -> list[Explanation]:
+        """Explanations by the model in float16 of what the full one predicts, with the full one's outputs."""
+        known = self.model.predict(texts)
+        made = explainer.explain(self._half_model, texts, [prediction.label for prediction in known])
+        return [dataclasses.replace(one, prediction=own) for one, own in zip(made, known, strict=True)]
+
+    def _is_half(self, reference: str, split: str) -> bool:
+        wanted = {"train": self.recipe.half, "test": self.recipe.half_test}.get(split, False)
         on_gpu = self.model.network.device.type == "cuda"
-        return self.recipe.half and on_gpu and half_precision.suits(self.explainer(reference).card)
+        return wanted and on_gpu and half_precision.suits(self.explainer(reference).card)
 
     def _background(self) -> Path:
         """A file of training texts, named by what it holds: runs that share parts may have other texts."""

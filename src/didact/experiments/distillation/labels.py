@@ -81,8 +81,8 @@ def as_table(rows: Iterable[Plain]) -> pa.Table:
 
 
 def pieces(count: int) -> list[Piece]:
-    """All pieces of so many texts, then the whole."""
-    return [*range(0, count, PIECE), CORPUS]
+    """The whole of so many texts, which takes longest, then all pieces."""
+    return [CORPUS, *range(0, count, PIECE)]
 
 
 def piece_of(values: Sequence[T], piece: Piece) -> Sequence[T]:

@@ -96,6 +96,7 @@ class DistillationRecipe(StudyRecipe):
             itself when not given.
         chunk: texts that are labelled together.
         half: whether perturbation methods label training texts with the model in float16 on a GPU.
+        half_test: whether they explain test texts so too; what is explained and all grades are the full model's.
         tf32: whether a GPU may round the factors of products to ten bits.
         tables: numbers of the paper's tables that it fills.
         figures: numbers of the paper's figures.
@@ -123,6 +124,7 @@ class DistillationRecipe(StudyRecipe):
     encoder: str | None = None
     chunk: Count = 32
     half: bool = False
+    half_test: bool = False
     tf32: bool = False
     tables: tuple[int, ...] = ()
     figures: tuple[int, ...] = ()

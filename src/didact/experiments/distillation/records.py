@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from didact.experiments.distillation import grading
@@ -116,7 +117,7 @@ class StudyGrader:
         explained: Sequence[Explanation],
         network: Network | None = None,
     ) -> pa.Table:
-        """Grades of one explainer as records."""
+        """Grades of one explainer as records, in the seven digits of the model's outputs."""
         same: dict[str, str | int] = {
             "explainer": label,
             "method": explained[0].method,
@@ -127,7 +128,7 @@ class StudyGrader:
         same |= {"model": self.model.fingerprint(), "data": self.recipe.name}
         tables = [
             record_store.with_constants(
-                pa.table({"example": self.names, "value": pa.array(values, pa.float64())}),
+                pa.table({"example": self.names, "value": pa.array(np.float32(values).astype(np.float64))}),
                 same | {"metric": metric, "settings": settings_hash(self.recipe, label, metric, network)},
             )
             for metric, values in grades.items()

@@ -11,7 +11,7 @@ import numpy as np
 from didact.errors import InputError, ParameterError
 from didact.metrics._words import Words, mean_defined, top, top_size, words_of
 from didact.metrics.base import BaseMetric, register
-from didact.metrics.stability._neighbours import Near, lexical, nearest, semantic
+from didact.metrics.stability._neighbours import Near, nearest, nearest_by_words, semantic
 from didact.protocols import Evidence
 from didact.settings import at_least, check_share
 from didact.types import Explanation, Floats, Grade, MetricCard
@@ -105,12 +105,11 @@ class NeighbourIou(BaseMetric):
         ]
 
     def _nearest(self, evidence: Evidence, own: Sequence[Explanation], words: Sequence[Words]) -> list[Near]:
-        names = [explanation.example.fingerprint for explanation in own]
+        names = tuple(explanation.example.fingerprint for explanation in own)
         if self.similarity == "lexical":
-            similarities = lexical([[text.casefold() for text in text_words.texts] for text_words in words])
-        else:
-            similarities = semantic(self._vectors(evidence, own))
-        return nearest(similarities, names, self.neighbours)
+            texts = tuple(tuple(text.casefold() for text in text_words.texts) for text_words in words)
+            return nearest_by_words(texts, names, self.neighbours)
+        return nearest(semantic(self._vectors(evidence, own)), names, self.neighbours)
 
     def _vectors(self, evidence: Evidence, own: Sequence[Explanation]) -> Floats:
         from didact.models.text_vectors import sentence_vectors
