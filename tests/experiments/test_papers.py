@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from didact.attribution.lime import Lime
 from didact.cli import main
 from didact.errors import FormatError, InputError, ModelError, ParameterError
 from didact.experiments.distillation import grading, labels
@@ -214,6 +215,16 @@ def test_a_study_that_is_given_again_does_nothing(finished: Path) -> None:
     assert (finished / "sst2" / "records.parquet").read_bytes() == before
     path = again.explainer_path(Network("occlusion", "tokens", "ranking", 1))
     assert LearnedExplainer.from_pretrained(path, device="cpu").about.reference == "occlusion"
+
+
+def test_explanations_by_the_model_in_float16_are_of_what_the_full_one_predicts(finished: Path) -> None:
+    made = job(finished / "sst2.toml", finished / "sst2")
+    texts = made.texts["test"][:3]
+    rounded = made._rounded(Lime(samples=16), texts)
+    assert [one.prediction for one in rounded] == made.model.predict(texts)
+    assert [one.target.label for one in rounded] == [one.prediction.label for one in rounded]
+    for mine, full in zip(rounded, Lime(samples=16).explain(made.model, texts), strict=True):
+        assert 0 < np.abs(mine.array - full.array).max() < 0.02 * np.abs(full.array).max()
 
 
 def test_grades_of_pieces_are_those_of_all_texts_at_once(
