@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
@@ -46,6 +47,7 @@ from didact.provenance import content_hash
 from didact.scale.collect import collect
 from didact.stats.bootstrap import interval
 from didact.stats.correlation import spearman
+from didact.store import compact, files, keys
 from didact.store.parts import Parts
 from didact.trained.attached import AttachedModel, attach
 from didact.trained.budgeted import BudgetedExplainer
@@ -159,8 +161,19 @@ class Run:
         return found[: count + 2 * self.args.apart]
 
     def explained(self, explainer: Explainer, texts: Sequence[Example]) -> list[Explanation]:
-        """Explanations of a static method, which are kept in the folder of work."""
+        """Explanations of a static method: those of a study, or computed and kept in the folder of work."""
+        known = self.labelled(explainer)
+        if all(text.fingerprint in known for text in texts):
+            return compact.unpacked([known[text.fingerprint] for text in texts], self.model.units(texts), self.model)
         return collect(self.model, texts, explainer, Parts(self.args.work / "parts"), chunk=256)
+
+    def labelled(self, explainer: Explainer) -> dict[str, Row]:
+        """What a study of distillation kept of explanations by the same explainer of the same model, by text."""
+        if self.args.labels is None:
+            return {}
+        settings = content_hash([keys.origin(self.model), keys.identity(explainer)])
+        table = files.read(self.args.labels)
+        return {row["text"]: row for row in table.filter(pc.equal(table["settings"], settings)).to_pylist()}
 
     def probe(self, texts: int, pairs: int, rounds: int) -> LearnedExplainer:
         """The probe trained on so many texts; read from the folder of work where it was trained before."""
@@ -439,7 +452,8 @@ def _given(args: argparse.Namespace) -> str:
     """What decides the numbers of a record, as options."""
     sizes = ("train", "test", "apart", "truth", "pairs", "rounds", "epochs", "seed")
     further = {"cost": ("turns",), "elsewhere": ("other",)}.get(args.part, ())
-    names = ("data", "name", "learn", "explainer", "beside", "max_length", "split", "only", *sizes, *further, "device")
+    sources = ("data", "name", "learn", "explainer", "beside", "labels")
+    names = (*sources, "max_length", "split", "only", *sizes, *further, "device")
     known = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     listed = {name: shlex.join(value) if isinstance(value, list) else value for name, value in known.items()}
     shown = [f"--{name.replace('_', '-')} {value}" for name, value in listed.items()]
@@ -491,6 +505,11 @@ def _options() -> argparse.ArgumentParser:
     options.add_argument("--half", action="store_true", help="a probe is trained with the model in half precision")
     options.add_argument(
         "--beside", type=Path, help="an earlier record of quality, whose rows of static methods are kept"
+    )
+    options.add_argument(
+        "--labels",
+        type=Path,
+        help="labels.parquet of a study of distillation, whose explanations of static methods count",
     )
     options.add_argument("--threads", type=int, default=1)
     options.add_argument("--work", type=Path, default=Path("runs/probe"), help="where trained probes are kept")

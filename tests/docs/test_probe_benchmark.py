@@ -1,5 +1,6 @@
 """A record of probes may keep the rows of static methods of an earlier one that is of the same model and texts."""
 
+import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -8,8 +9,15 @@ from typing import cast
 import pytest
 
 from benchmarks import probe
+from didact.attribution.lime import Lime
+from didact.experiments.distillation.labels import label_rows
 from didact.experiments.masking.judges import panel
+from didact.meter import metered
+from didact.models.load import load_model
 from didact.models.network import NetworkModel
+from didact.provenance import content_hash
+from didact.store import files, keys
+from didact.types import Example
 
 LOWER = [judge.name for judge in panel() if judge.lower_is_better]
 
@@ -81,3 +89,20 @@ def test_a_record_of_another_model_or_data_is_refused(
     earlier.write_text(json.dumps(known | {name: "another"}), encoding="utf-8")
     with pytest.raises(SystemExit, match="is of another model or other texts"):
         run_of(monkeypatch, tmp_path, "--beside", str(earlier), "--test", "40")
+
+
+def test_explanations_that_a_study_kept_are_not_computed_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    model = cast("NetworkModel", load_model(device="cpu"))
+    texts, method = [Example("A warm film."), Example("Dull, all of it.")], Lime(samples=8)
+    made = [dataclasses.replace(one, scores=(7.0,) * len(one.units)) for one in method.explain(model, texts)]
+    settings = content_hash([keys.origin(model), keys.identity(method)])
+    files.write(tmp_path / "labels.parquet", label_rows("lime", "test", [0, 1], settings, made))
+    options = ["--labels", str(tmp_path / "labels.parquet"), "--work", str(tmp_path / "work")]
+    run = run_of(monkeypatch, tmp_path, *options)
+    run.model = model
+    assert f" --labels {tmp_path / 'labels.parquet'} " in run.record["command"]
+    with metered() as meter:
+        assert [set(one.scores) for one in run.explained(method, texts)] == [{7.0}] * 2
+    assert meter.forwards == 0
+    for other, given in ((Lime(samples=9), texts), (method, [*texts, Example("A third one.")])):
+        assert all(set(one.scores) != {7.0} for one in run.explained(other, given))

@@ -13,7 +13,7 @@ from didact.ops.units import word_spans
 from didact.protocols import Model
 from didact.testing.tiny import keyword_predict
 from didact.trained.checked import checked_disagreement
-from didact.trained.checking import CHECKS, misfits
+from didact.trained.checking import CHECKS, checked
 from didact.trained.disagreement import ALL, CHECKED, DisagreementEstimate
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.fallback import FallbackExplainer
@@ -58,13 +58,20 @@ def test_new_words_are_unseen_and_rare_ones_surprise() -> None:
 def test_scores_that_predict_the_model_fit_and_reversed_ones_do_not(model: Model) -> None:
     explained = Occlusion().explain(model, texts(20))
     turned = [dataclasses.replace(one, scores=tuple(-score for score in one.scores)) for one in explained]
-    fits, fails = misfits(model, explained), misfits(model, turned)
-    assert np.median(fits) < 0.3
+    fits, fails = checked(model, explained), checked(model, turned)
+    assert (np.median(fits, axis=0) < 0.35).all()
     np.testing.assert_allclose(fits + fails, 2.0)
-    assert misfits(model, explained[3:4])[0] == pytest.approx(fits[3])  # whatever stands beside
+    assert checked(model, explained[3:4])[0] == pytest.approx(fits[3])  # whatever stands beside
     nothing = dataclasses.replace(explained[0], scores=(0.0,) * len(explained[0].scores))
-    assert misfits(model, [nothing]).tolist() == [1.0]
-    assert misfits(model, []).shape == (0,)
+    assert checked(model, [nothing]).tolist() == [[1.0, 1.0]]
+    assert checked(model, []).shape == (0, 2)
+
+
+def test_many_checks_know_the_order_that_an_additive_model_has(model: Model) -> None:
+    explained = Occlusion().explain(model, texts(12))
+    few, many = (checked(model, explained, count)[:, 1].mean() for count in (8, 200))
+    assert many < few
+    assert many < 0.25
 
 
 def test_both_estimates_are_fitted_saved_and_loaded(model: Model, learned: LearnedExplainer, tmp_path: Path) -> None:
@@ -131,5 +138,15 @@ def test_an_estimate_that_an_earlier_version_saved_is_still_read(learned: Learne
     del old["seen"]
     loaded = DisagreementEstimate.from_dict(old)
     assert loaded.measured.names == ALL[:7]
+    assert learned.checked is not None
+    data = learned.checked.to_dict()
+    old = {
+        **data,
+        "features": data["features"][:-1],
+        **{name: data[name][:-1] for name in ("centre", "scale", "weights")},
+    }  # type: ignore[index]
+    loaded = DisagreementEstimate.from_dict(old)
+    assert loaded.measured.names == CHECKED[:-1]
+    assert loaded.measured.checks == CHECKS
     with pytest.raises(FormatError, match="other features than length"):
         DisagreementEstimate.from_dict({**data, "features": ["length"]})

@@ -8,7 +8,7 @@ import numpy as np
 
 from didact.errors import ParameterError
 from didact.protocols import Model
-from didact.trained.checking import misfits
+from didact.trained.checking import checked
 from didact.trained.explainer import LearnedExplainer
 from didact.types import Explanation, Floats
 
@@ -29,9 +29,9 @@ def checked_disagreement(explainer: LearnedExplainer, model: Model, explanations
     if not explanations:
         return np.empty(0)
     items = explainer.shape.read_explained(model, explanations)
-    misfit = misfits(model, explanations, known.measured.checks)
+    found = checked(model, explanations, known.measured.checks)
     rows = [
-        known.measured.row(item, one.array, one.prediction, one.units, float(missed))
-        for item, one, missed in zip(items, explanations, misfit, strict=True)
+        known.measured.row(item, one.array, one.prediction, one.units, own)
+        for item, one, own in zip(items, explanations, found, strict=True)
     ]
     return known(np.stack(rows))

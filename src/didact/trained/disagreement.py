@@ -21,6 +21,7 @@ import numpy as np
 from didact.errors import FormatError, InputError, ParameterError
 from didact.stats.correlation import spearman
 from didact.trained.checking import CHECKS
+from didact.trained.checking import FEATURES as CHECKING
 from didact.trained.novelty import FEATURES as NOVELTY
 from didact.trained.novelty import SeenWords
 from didact.trained.shapes._vocabulary import UNKNOWN
@@ -42,8 +43,8 @@ CHECKED_SCOPE = (
 """The same for the estimate with checks."""
 ALL = (*FEATURES, *NOVELTY)
 """Features of an estimate without checks; those that were saved earlier have the first ones."""
-CHECKED = (*ALL, "misfit")
-"""Features of an estimate with checks."""
+CHECKED = (*ALL, *CHECKING)
+"""Features of an estimate with checks; those that were saved earlier lack the last one."""
 SHARE = 0.1
 """Share of the checked texts that lie above the threshold."""
 FEWEST = 8
@@ -61,7 +62,7 @@ class FeatureSet:
     Attributes:
         names: in their order: ``FEATURES``, ``ALL`` or ``CHECKED``.
         seen: words of the training texts.
-        checks: evaluations of the model that "misfit" rests on.
+        checks: evaluations of the model that the features of ``checking`` rest on.
     """
 
     names: tuple[str, ...] = FEATURES
@@ -69,13 +70,13 @@ class FeatureSet:
     checks: int = CHECKS
 
     def row(
-        self, item: Item, scores: Floats, prediction: Prediction, units: Units, misfit: float | None = None
+        self, item: Item, scores: Floats, prediction: Prediction, units: Units, checked: Floats | None = None
     ) -> Floats:
-        """The features of one text: (features,); ``misfit`` is what checks measured, where it is among them."""
+        """The features of one text: (features,); ``checked`` is what checks measured, where it is among them."""
         known = dict(zip(FEATURES, features(item, scores, prediction).tolist(), strict=True))
         known |= dict(zip(NOVELTY, self.seen.features(units), strict=True))
-        if misfit is not None:
-            known["misfit"] = misfit
+        if checked is not None:
+            known |= dict(zip(CHECKING, checked.tolist(), strict=True))
         return np.array([known[name] for name in self.names])
 
 
@@ -147,14 +148,14 @@ class DisagreementEstimate:
         """Plain JSON values."""
         values = {name: value for name, value in vars(self).items() if name != "measured"}
         made = {"features": list(self.measured.names), **values, "seen": self.measured.seen.levels}
-        return made | ({"checks": self.measured.checks} if self.measured.names == CHECKED else {})
+        return made | ({"checks": self.measured.checks} if CHECKING[0] in self.measured.names else {})
 
     @classmethod
     def from_dict(cls, data: Mapping[str, object]) -> DisagreementEstimate:
         """Inverse of ``to_dict``."""
         values = dict(data)
         names = tuple(cast("list[str]", values.pop("features", ())))
-        if names not in (FEATURES, ALL, CHECKED):
+        if names not in (FEATURES, ALL, CHECKED[:-1], CHECKED):
             raise FormatError(
                 f"this estimate was fitted on other features than {', '.join(CHECKED)}; train the explainer again"
             )

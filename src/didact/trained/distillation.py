@@ -25,7 +25,7 @@ from didact.scale.collect import CHUNK
 from didact.store.parts import Parts
 from didact.trained import disagreement
 from didact.trained.altered import altered
-from didact.trained.checking import CHECKS, misfits
+from didact.trained.checking import CHECKS, checked
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.fidelity import agreement_with_reference, by_metrics, top_weight
 from didact.trained.fit import Monitor
@@ -295,9 +295,9 @@ class _Run:
         if not compared:
             return disagreement.NOTHING
         learned = self._explained(explainer, compared)
-        missed = misfits(self.model, learned, self.recipe.checks)
-        texts = zip(self.shape.read_explained(self.model, learned), learned, missed, strict=True)
-        rows = [measured.row(item, one.array, one.prediction, one.units, float(misfit)) for item, one, misfit in texts]
+        found = checked(self.model, learned, self.recipe.checks)
+        texts = zip(self.shape.read_explained(self.model, learned), learned, found, strict=True)
+        rows = [measured.row(item, one.array, one.prediction, one.units, own) for item, one, own in texts]
         errors = 1 - agreement_with_reference(learned, compared, self.signal)["spearman"]
         return disagreement.Observed.known(np.stack(rows), errors)
 

@@ -128,7 +128,7 @@ class StudyGrader:
         same |= {"model": self.model.fingerprint(), "data": self.recipe.name}
         tables = [
             record_store.with_constants(
-                pa.table({"example": self.names, "value": pa.array(np.float32(values).astype(np.float64))}),
+                pa.table({"example": self.names, "value": pa.array(np.asarray(values, np.float32).astype(np.float64))}),
                 same | {"metric": metric, "settings": settings_hash(self.recipe, label, metric, network)},
             )
             for metric, values in grades.items()
