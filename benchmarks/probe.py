@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 from torch import Tensor
@@ -35,6 +36,7 @@ from didact.attribution.kernel_shap import KernelShap
 from didact.data.load import load_data
 from didact.disk import write_text
 from didact.errors import CapabilityError
+from didact.experiments.engine.naming import example_names
 from didact.experiments.masking.judges import panel
 from didact.models.batch import Inputs
 from didact.models.eval_mode import evaluating, parameters
@@ -47,7 +49,7 @@ from didact.provenance import content_hash
 from didact.scale.collect import collect
 from didact.stats.bootstrap import interval
 from didact.stats.correlation import spearman
-from didact.store import compact, files, keys
+from didact.store import records
 from didact.store.parts import Parts
 from didact.trained.attached import AttachedModel, attach
 from didact.trained.budgeted import BudgetedExplainer
@@ -127,7 +129,7 @@ class Run:
         rows = known["rows"] if known.get("command") == command else []
         lower = [judge.name for judge in panel() if judge.lower_is_better]
         about = {"data": args.data, "model": args.model.name, "fingerprint": model.fingerprint(), "lower": lower}
-        rows = rows or _rows_beside(args, about)
+        rows = rows or self._rows_beside(about)
         self.record: dict[str, Any] = {"command": command, **machine(args.threads, args.device), **about, "rows": rows}
 
     def add(self, row: Row) -> None:
@@ -137,13 +139,53 @@ class Run:
         write_text(self.place, NUMBERS.sub(lambda found: "".join(found[0].split()), text) + "\n")
         print({name: value for name, value in row.items() if not isinstance(value, (dict, list))}, flush=True)
 
+    def _rows_beside(self, about: dict[str, Any]) -> list[Row]:
+        """Rows of static methods, in which training has no part, that were measured on the same model and texts."""
+        args = self.args
+        if args.beside is None:
+            return []
+        if args.beside.is_dir():
+            rows = self._rows_of_study(args.beside)
+        else:
+            known = json.loads(args.beside.read_text(encoding="utf-8"))
+            texts = args.part == "quality" and all(
+                f"--{name} {getattr(args, name)} " in known["command"] for name in ("split", "test", "truth", "seed")
+            )
+            if not texts or any(known[name] != about[name] for name in about):
+                raise SystemExit(f"{args.beside} is of another model or other texts")
+            rows = known["rows"]
+        return [row for row in rows if row["name"] in SLOW and (not args.only or row["name"] in args.only)]
+
+    def _rows_of_study(self, study: Path) -> list[Row]:
+        """The references of a study of distillation, from its records, which have the values of each text."""
+        summary = json.loads((study / "summary.json").read_text(encoding="utf-8"))["study"]
+        labels = {
+            name: own["label"]
+            for name, (method, settings) in SLOW.items()
+            for own in summary["references"]
+            if own == {"label": own["label"], "method": method, **settings}
+        }
+        table, texts = records.read(study / "records.parquet"), set(example_names(self.tested()))
+        rows = []
+        for name, label in labels.items():
+            own = table.filter(pc.equal(table["explainer"].cast("string"), label))
+            models = set(own["model"].to_pylist())
+            if texts != set(own["example"].to_pylist()) or models != {self.model.fingerprint()}:
+                raise SystemExit(f"{study} is of another model or other texts")
+            grades = {judge.name: _of(own, judge.name) for judge in panel()}
+            rows.append({"name": name, "metrics": {metric: _interval(values) for metric, values in grades.items()}})
+        return rows
+
     def done(self, name: str) -> bool:
         """Whether a row of this name was written before."""
         return any(row["name"] == name for row in self.record["rows"])
 
     def tested(self, data: str | None = None, count: int | None = None) -> list[Example]:
-        """The texts that explainers are compared on."""
-        return self.texts(self.args.split, self.args.test if count is None else count, data)
+        """The texts that explainers are compared on, each once."""
+        found: dict[str, Example] = {}
+        for text in self.texts(self.args.split, self.args.test if count is None else count, data):
+            found.setdefault(text.fingerprint, text)
+        return list(found.values())
 
     def texts(self, split: str, count: int, data: str | None = None) -> list[Example]:
         """So many texts of a split, all of them where there are fewer."""
@@ -161,19 +203,8 @@ class Run:
         return found[: count + 2 * self.args.apart]
 
     def explained(self, explainer: Explainer, texts: Sequence[Example]) -> list[Explanation]:
-        """Explanations of a static method: those of a study, or computed and kept in the folder of work."""
-        known = self.labelled(explainer)
-        if all(text.fingerprint in known for text in texts):
-            return compact.unpacked([known[text.fingerprint] for text in texts], self.model.units(texts), self.model)
+        """Explanations of a static method, which are kept in the folder of work."""
         return collect(self.model, texts, explainer, Parts(self.args.work / "parts"), chunk=256)
-
-    def labelled(self, explainer: Explainer) -> dict[str, Row]:
-        """What a study of distillation kept of explanations by the same explainer of the same model, by text."""
-        if self.args.labels is None:
-            return {}
-        settings = content_hash([keys.origin(self.model), keys.identity(explainer)])
-        table = files.read(self.args.labels)
-        return {row["text"]: row for row in table.filter(pc.equal(table["settings"], settings)).to_pylist()}
 
     def probe(self, texts: int, pairs: int, rounds: int) -> LearnedExplainer:
         """The probe trained on so many texts; read from the folder of work where it was trained before."""
@@ -401,6 +432,12 @@ def _compared(name: str, made: Sequence[Explanation], truth: Sequence[Explanatio
     return {**row, **_interval(errors, "absolute error "), **_interval(ranks, "rank correlation ")}
 
 
+def _of(grades: pa.Table, metric: str) -> Floats:
+    """The values of one metric."""
+    chosen = grades.filter(pc.equal(grades["metric"].cast("string"), metric))
+    return np.array(chosen["value"].to_pylist(), dtype=np.float64)
+
+
 def _interval(values: Floats, prefix: str = "") -> dict[str, float]:
     known = values[np.isfinite(values)]
     found = interval(known)
@@ -435,25 +472,11 @@ PARTS: dict[str, Callable[[Run], None]] = {
 }
 
 
-def _rows_beside(args: argparse.Namespace, about: dict[str, Any]) -> list[Row]:
-    """Rows of static methods from an earlier record of the same model and texts, on which the training has no part."""
-    if args.beside is None:
-        return []
-    known = json.loads(args.beside.read_text(encoding="utf-8"))
-    texts = args.part == "quality" and all(
-        f"--{name} {getattr(args, name)} " in known["command"] for name in ("split", "test", "truth", "seed")
-    )
-    if not texts or any(known[name] != about[name] for name in about):
-        raise SystemExit(f"{args.beside} is of another model or other texts")
-    return [row for row in known["rows"] if row["name"] in SLOW and (not args.only or row["name"] in args.only)]
-
-
 def _given(args: argparse.Namespace) -> str:
     """What decides the numbers of a record, as options."""
     sizes = ("train", "test", "apart", "truth", "pairs", "rounds", "epochs", "seed")
     further = {"cost": ("turns",), "elsewhere": ("other",)}.get(args.part, ())
-    sources = ("data", "name", "learn", "explainer", "beside", "labels")
-    names = (*sources, "max_length", "split", "only", *sizes, *further, "device")
+    names = ("data", "name", "learn", "explainer", "beside", "max_length", "split", "only", *sizes, *further, "device")
     known = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     listed = {name: shlex.join(value) if isinstance(value, list) else value for name, value in known.items()}
     shown = [f"--{name.replace('_', '-')} {value}" for name, value in listed.items()]
@@ -504,12 +527,9 @@ def _options() -> argparse.ArgumentParser:
     options.add_argument("--tf32", action="store_true", help="a GPU may round the factors of products to ten bits")
     options.add_argument("--half", action="store_true", help="a probe is trained with the model in half precision")
     options.add_argument(
-        "--beside", type=Path, help="an earlier record of quality, whose rows of static methods are kept"
-    )
-    options.add_argument(
-        "--labels",
+        "--beside",
         type=Path,
-        help="labels.parquet of a study of distillation, whose explanations of static methods count",
+        help="an earlier record of quality, or the folder of a study of distillation, whose static methods count",
     )
     options.add_argument("--threads", type=int, default=1)
     options.add_argument("--work", type=Path, default=Path("runs/probe"), help="where trained probes are kept")

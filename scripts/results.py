@@ -480,7 +480,8 @@ def _probe_grades(record: Mapping[str, Any]) -> tuple[list[str], list[list[str]]
     further = {name: how for name, how in FURTHER.items() if any(name in row for row in rows)}
     lines = []
     for row in rows:
-        cells = [_with_interval({key: row[f"rank correlation {key}"] for key in ("mean", "low", "high")})]
+        ranks = {key: row.get(f"rank correlation {key}") for key in ("mean", "low", "high")}
+        cells = ["–" if None in ranks.values() else _with_interval(ranks)]
         for metric in metrics:
             own, theirs = row["metrics"][metric], base[row.get("data")][metric]["mean"]
             ratio = theirs / own["mean"] if metric in lower else own["mean"] / theirs

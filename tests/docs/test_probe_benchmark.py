@@ -1,6 +1,5 @@
 """A record of probes may keep the rows of static methods of an earlier one that is of the same model and texts."""
 
-import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -9,16 +8,13 @@ from typing import cast
 import pytest
 
 from benchmarks import probe
-from didact.attribution.lime import Lime
-from didact.experiments.distillation.labels import label_rows
 from didact.experiments.masking.judges import panel
-from didact.meter import metered
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
-from didact.provenance import content_hash
-from didact.store import files, keys
 from didact.types import Example
+from tests.docs.test_docs import REPO
 
+RESULTS = REPO / "docs" / "results"
 LOWER = [judge.name for judge in panel() if judge.lower_is_better]
 
 
@@ -31,10 +27,10 @@ class Named:
         return "0123"
 
 
-def run_of(monkeypatch: pytest.MonkeyPatch, out: Path, *options: str) -> probe.Run:
+def run_of(monkeypatch: pytest.MonkeyPatch, out: Path, *options: str, model: NetworkModel | None = None) -> probe.Run:
     """A run of the part ``quality`` that has these options."""
     monkeypatch.setattr(sys, "argv", ["probe", "quality", "--model", "tiny", "--out", str(out), *options])
-    return probe.Run(probe._options().parse_args(), cast("NetworkModel", Named()))
+    return probe.Run(probe._options().parse_args(), model or cast("NetworkModel", Named()))
 
 
 @pytest.fixture
@@ -91,18 +87,30 @@ def test_a_record_of_another_model_or_data_is_refused(
         run_of(monkeypatch, tmp_path, "--beside", str(earlier), "--test", "40")
 
 
-def test_explanations_that_a_study_kept_are_not_computed_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    model = cast("NetworkModel", load_model(device="cpu"))
-    texts, method = [Example("A warm film."), Example("Dull, all of it.")], Lime(samples=8)
-    made = [dataclasses.replace(one, scores=(7.0,) * len(one.units)) for one in method.explain(model, texts)]
-    settings = content_hash([keys.origin(model), keys.identity(method)])
-    files.write(tmp_path / "labels.parquet", label_rows("lime", "test", [0, 1], settings, made))
-    options = ["--labels", str(tmp_path / "labels.parquet"), "--work", str(tmp_path / "work")]
-    run = run_of(monkeypatch, tmp_path, *options)
-    run.model = model
-    assert f" --labels {tmp_path / 'labels.parquet'} " in run.record["command"]
-    with metered() as meter:
-        assert [set(one.scores) for one in run.explained(method, texts)] == [{7.0}] * 2
-    assert meter.forwards == 0
-    for other, given in ((Lime(samples=9), texts), (method, [*texts, Example("A third one.")])):
-        assert all(set(one.scores) != {7.0} for one in run.explained(other, given))
+def test_references_of_a_study_have_the_rows_that_a_record_of_their_own_has(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shared: Path
+) -> None:
+    monkeypatch.setenv("DIDACT_SHARED", str(shared))
+    study = RESULTS / "l2e" / "default-sst2"
+    options = ["--data", "sst2", "--beside", str(study)]
+    model = cast("NetworkModel", load_model(str(shared / "weights" / "minilm-sst2"), device="cpu", max_truncated=1.0))
+    rows = {row["name"]: row for row in run_of(monkeypatch, tmp_path, *options, model=model).record["rows"]}
+    known = json.loads((RESULTS / "probe" / "quality-sst2.json").read_text(encoding="utf-8"))["rows"]
+    assert set(rows) == {"kernel_shap 500", "lime 1000"}
+    for name, row in rows.items():
+        (own,) = (one["metrics"] for one in known if one["name"] == name)
+        assert row["metrics"].keys() == own.keys()
+        for metric, measured in row["metrics"].items():
+            assert measured["n"] == own[metric]["n"] == 1821
+            assert measured["mean"] == pytest.approx(own[metric]["mean"], abs=1e-5)
+    with pytest.raises(SystemExit, match="default-sst2 is of another model or other texts"):
+        run_of(monkeypatch, tmp_path, *options, "--test", "900", model=model)
+    with pytest.raises(SystemExit, match="default-ag_news is of another model or other texts"):
+        run_of(monkeypatch, tmp_path, *options[:-1], str(study.parent / "default-ag_news"), model=model)
+
+
+def test_a_text_that_stands_twice_is_graded_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run = run_of(monkeypatch, tmp_path)
+    first, second = Example("A warm film."), Example("Dull, all of it.")
+    monkeypatch.setattr(run, "texts", lambda *_: [first, second, Example(first.text, id="again")])
+    assert run.tested() == [first, second]
