@@ -42,7 +42,7 @@ def main() -> None:
     options.add_argument(
         "--train", type=int, default=1200, help="training texts, a third of them to choose and measure"
     )
-    options.add_argument("--texts", type=int, default=150, help="new texts of each kind")
+    options.add_argument("--texts", type=int, default=400, help="new texts of each kind (default 400)")
     options.add_argument("--network", choices=tuple(SETTINGS), default="scorer")
     options.add_argument("--checks", type=int, default=CHECKS, help="evaluations of the model on a text (default 16)")
     options.add_argument("--device", default="cpu", help="cpu or cuda (default cpu)")

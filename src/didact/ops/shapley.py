@@ -99,7 +99,9 @@ def prior_fit(rows: Bools, differences: Floats, total: float, prior: Floats) -> 
     The prior is stretched by the factor that suits the given values best, or dropped where it contradicts them, and
     shifted to add up to ``total``. What is left of D is explained by such a Gaussian process, in which units reach as
     far as they are expected to matter. Few pairs do not decide how rough and how noisy it is, so all candidates count,
-    each by its likelihood. The worse the prior, the more the evaluations decide, and the larger are the errors.
+    each by its likelihood times roughness / sqrt(noise): before anything is known, what coalitions do beyond the prior
+    is taken for interactions of units rather than for noise. The worse the prior, the more the evaluations decide, and
+    the larger are the errors.
 
     Args:
         rows: pairs.
@@ -233,7 +235,8 @@ def _averaged(x: Floats, y: Floats, reach: Floats) -> tuple[Floats, Floats]:
             lower = np.linalg.cholesky(covariance + np.diag(_noise(len(y), noise)))
             solved = np.linalg.solve(lower, np.column_stack([y, functional]))
             misfit = max(float(solved[:, 0] @ solved[:, 0]), 1e-300)
-            likelihoods.append(-0.5 * freedom * np.log(misfit) - np.log(np.diag(lower)).sum())
+            before = np.log(roughness / np.sqrt(noise))
+            likelihoods.append(before - 0.5 * freedom * np.log(misfit) - np.log(np.diag(lower)).sum())
             values.append(solved[:, 1:].T @ solved[:, 0])
             variances.append(misfit / freedom * np.maximum(prior - (solved[:, 1:] ** 2).sum(0), 0.0))
     weights = np.exp(np.array(likelihoods) - max(likelihoods))
