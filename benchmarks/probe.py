@@ -123,6 +123,7 @@ class Run:
     def __init__(self, args: argparse.Namespace, model: NetworkModel) -> None:
         self.args = args
         self.model = model
+        self.known: dict[tuple[str, str, int], list[Example]] = {}
         self.place = args.out / f"{args.part}-{args.name or args.data}.json"
         command = f"python -m benchmarks.probe {args.part} {_given(args)} --model {args.model.name}"
         known = json.loads(self.place.read_text(encoding="utf-8")) if self.place.is_file() else {}
@@ -188,9 +189,13 @@ class Run:
         return list(found.values())
 
     def texts(self, split: str, count: int, data: str | None = None) -> list[Example]:
-        """So many texts of a split, all of them where there are fewer."""
-        found = load_data(data or self.args.data, split=split, limit=count or None, seed=self.args.seed).examples
-        return [example for example, units in zip(found, self.model.units(found), strict=True) if len(units) > 1]
+        """So many texts of a split, all of them where there are fewer; they are read once."""
+        source = (data or self.args.data, split, count)
+        if source not in self.known:
+            found = load_data(source[0], split=split, limit=count or None, seed=self.args.seed).examples
+            units = self.model.units(found)
+            self.known[source] = [example for example, own in zip(found, units, strict=True) if len(own) > 1]
+        return self.known[source]
 
     def training_texts(self, count: int) -> list[Example]:
         """Texts to learn from, those that are kept apart first; none of them is a test text."""

@@ -43,7 +43,7 @@ def main() -> None:
     options.add_argument("--texts", type=int, default=64, help="test texts (default 64)")
     options.add_argument("--device", default="cuda", help="cpu or cuda (default cuda)")
     options.add_argument("--tf32", action="store_true", help="a GPU may round the factors of products to ten bits")
-    options.add_argument("--out", type=Path, default=Path("docs/results/l2e/rounding.json"))
+    options.add_argument("--out", type=Path, default=Path("docs/results/rounding.json"))
     args = options.parse_args()
     prepare(1)
     if args.tf32:
