@@ -145,13 +145,14 @@ class Run:
         args = self.args
         if args.beside is None:
             return []
+        if args.part != "quality":
+            raise SystemExit(f"--beside belongs to quality, not to {args.part}")
         if args.beside.is_dir():
             rows = self._rows_of_study(args.beside)
         else:
             known = json.loads(args.beside.read_text(encoding="utf-8"))
-            texts = args.part == "quality" and all(
-                f"--{name} {getattr(args, name)} " in known["command"] for name in ("split", "test", "truth", "seed")
-            )
+            given = (f"--{name} {getattr(args, name)} " for name in ("split", "test", "truth", "seed"))
+            texts = all(option in known["command"] for option in given)
             if not texts or any(known[name] != about[name] for name in about):
                 raise SystemExit(f"{args.beside} is of another model or other texts")
             rows = known["rows"]
