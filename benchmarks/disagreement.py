@@ -45,6 +45,7 @@ def main() -> None:
     options.add_argument("--texts", type=int, default=400, help="new texts of each kind (default 400)")
     options.add_argument("--network", choices=tuple(SETTINGS), default="scorer")
     options.add_argument("--checks", type=int, default=CHECKS, help="evaluations of the model on a text (default 16)")
+    options.add_argument("--beside", help="a quick method that the checked estimate compares with: deeplift")
     options.add_argument("--device", default="cpu", help="cpu or cuda (default cpu)")
     options.add_argument("--threads", type=int, default=1)
     options.add_argument("--out", type=Path, default=Path("docs/results/disagreement.json"))
@@ -52,7 +53,7 @@ def main() -> None:
     prepare(args.threads)
     network, tokenizer, which = load_network()
     model = compose(network.to(args.device), tokenizer)
-    settings = SETTINGS[args.network] | {"checks": args.checks}
+    settings = SETTINGS[args.network] | {"checks": args.checks, "check_beside": args.beside}
     explainer = train("l2e", model, _texts("sst2", "train", args.train), Lrp(), **settings)  # type: ignore[arg-type] # checked by the preset
     print(explainer.verdict, flush=True)
     assert explainer.disagreement is not None
@@ -60,6 +61,7 @@ def main() -> None:
     record = {
         "command": f"python -m benchmarks.disagreement --train {args.train} --texts {args.texts} "
         f"--network {args.network} --checks {args.checks}"
+        + ("" if args.beside is None else f" --beside {args.beside}")
         + ("" if args.device == "cpu" else f" --device {args.device}"),
         **machine(args.threads, args.device),
         "model": which,

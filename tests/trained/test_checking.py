@@ -6,15 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from didact.attribution.deeplift import DeepLift
 from didact.attribution.occlusion import Occlusion
-from didact.errors import FormatError, ParameterError
+from didact.errors import CapabilityError, FormatError, ParameterError, UnknownNameError
 from didact.models.load import load_model
 from didact.ops.units import word_spans
 from didact.protocols import Model
-from didact.testing.tiny import keyword_predict
+from didact.stats.correlation import spearman
+from didact.testing.tiny import keyword_predict, tiny_model
 from didact.trained.checked import checked_disagreement
 from didact.trained.checking import CHECKS, checked
-from didact.trained.disagreement import ALL, CHECKED, DisagreementEstimate
+from didact.trained.disagreement import ALL, BESIDE, CHECKED, DisagreementEstimate
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.fallback import FallbackExplainer
 from didact.trained.novelty import BUCKETS, SeenWords
@@ -36,6 +38,11 @@ def units(text: str) -> Units:
 @pytest.fixture(scope="module")
 def model() -> Model:
     return load_model(keyword_predict, labels=("negative", "positive"))
+
+
+@pytest.fixture(scope="module")
+def network() -> Model:
+    return load_model(tiny_model("bert"), device="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +132,36 @@ def test_a_fallback_with_checks_counts_them(model: Model, learned: LearnedExplai
         checked_disagreement(without, model, found)
     with pytest.raises(ParameterError, match="has no estimate of its disagreement"):
         FallbackExplainer(without, Occlusion(), check=True)
+
+
+def test_a_quick_method_may_stand_beside_the_scores(network: Model, tmp_path: Path) -> None:
+    settings = {"width": 16, "blocks": 1, "epochs": 1, "choose": "loss", "checks": 5, "check_beside": "deeplift"}
+    made = train("l2e", network, texts(60), DeepLift(), shape="scorer", **settings)  # type: ignore[arg-type]
+    made.save_pretrained(tmp_path)
+    loaded = LearnedExplainer.from_pretrained(tmp_path, model=network, device="cpu")
+    for explainer in (made, loaded):
+        assert explainer.checked is not None
+        assert (explainer.checked.measured.names, explainer.checked.measured.beside) == (BESIDE, "deeplift")
+    explained = DeepLift().explain(network, texts(12))
+    own = checked(network, explained, beside="deeplift")
+    np.testing.assert_array_equal(own[:, :2], checked(network, explained))
+    np.testing.assert_allclose(own[:, 2], 0.0, atol=1e-6)  # the method itself
+    turned = [dataclasses.replace(one, scores=tuple(-score for score in one.scores)) for one in explained]
+    np.testing.assert_allclose(checked(network, turned, beside="deeplift")[:, 2], 2.0, atol=1e-6)
+    assert checked(network, [], beside="deeplift").shape == (0, 3)
+    new = texts(30, seed=7)
+    learned, wanted = loaded.explain(network, new), DeepLift().explain(network, new)
+    apart = [1 - spearman(one.array, other.array) for one, other in zip(learned, wanted, strict=True)]
+    assert spearman(checked_disagreement(loaded, network, learned), np.array(apart)) > 0.5
+    found = FallbackExplainer(loaded, DeepLift(), above=2.0, check=True).explain(network, new[:3])
+    assert {(one.cost.forwards, one.cost.backwards) for one in found} == {(1 + 5 + 2, 2)}
+
+
+def test_a_method_beside_that_there_is_not_or_that_cannot_be_is_refused(model: Model) -> None:
+    with pytest.raises(UnknownNameError, match="did you mean deeplift"):
+        train("l2e", model, texts(60), Occlusion(), check_beside="deeplfit")  # type: ignore[arg-type]
+    with pytest.raises(CapabilityError, match="deeplift needs a model that is differentiable"):
+        train("l2e", model, texts(60), Occlusion(), check_beside="deeplift")  # type: ignore[arg-type]
 
 
 def test_an_estimate_that_an_earlier_version_saved_is_still_read(learned: LearnedExplainer) -> None:

@@ -29,7 +29,7 @@ def checked_disagreement(explainer: LearnedExplainer, model: Model, explanations
     if not explanations:
         return np.empty(0)
     items = explainer.shape.read_explained(model, explanations)
-    found = checked(model, explanations, known.measured.checks)
+    found = checked(model, explanations, known.measured.checks, known.measured.beside)
     rows = [
         known.measured.row(item, one.array, one.prediction, one.units, own)
         for item, one, own in zip(items, explanations, found, strict=True)

@@ -43,8 +43,10 @@ CHECKED_SCOPE = (
 """The same for the estimate with checks."""
 ALL = (*FEATURES, *NOVELTY)
 """Features of an estimate without checks; those that were saved earlier have the first ones."""
-CHECKED = (*ALL, *CHECKING)
+CHECKED = (*ALL, *CHECKING[:2])
 """Features of an estimate with checks; those that were saved earlier lack the last one."""
+BESIDE = (*ALL, *CHECKING)
+"""The same where a quick method is compared with."""
 SHARE = 0.1
 """Share of the checked texts that lie above the threshold."""
 FEWEST = 8
@@ -60,14 +62,16 @@ class FeatureSet:
     """Which features of texts an estimate looks at.
 
     Attributes:
-        names: in their order: ``FEATURES``, ``ALL`` or ``CHECKED``.
+        names: in their order: ``FEATURES``, ``ALL``, ``CHECKED`` or ``BESIDE``.
         seen: words of the training texts.
         checks: evaluations of the model that the features of ``checking`` rest on.
+        beside: the quick method that is compared with, for ``BESIDE``.
     """
 
     names: tuple[str, ...] = FEATURES
     seen: SeenWords = field(default_factory=lambda: SeenWords(""))
     checks: int = CHECKS
+    beside: str | None = None
 
     def row(
         self, item: Item, scores: Floats, prediction: Prediction, units: Units, checked: Floats | None = None
@@ -76,7 +80,7 @@ class FeatureSet:
         known = dict(zip(FEATURES, features(item, scores, prediction).tolist(), strict=True))
         known |= dict(zip(NOVELTY, self.seen.features(units), strict=True))
         if checked is not None:
-            known |= dict(zip(CHECKING, checked.tolist(), strict=True))
+            known |= dict(zip(CHECKING, checked.tolist(), strict=False))
         return np.array([known[name] for name in self.names])
 
 
@@ -85,7 +89,7 @@ class Observed:
     """Texts on which the disagreement with the reference is known.
 
     Attributes:
-        rows: their features, in the order of ``CHECKED``: (texts, features).
+        rows: their features, in the order of ``CHECKED`` or ``BESIDE``: (texts, features).
         errors: their disagreement: (texts,).
     """
 
@@ -107,6 +111,8 @@ class Observed:
 
     def joined(self, other: Observed) -> Observed:
         """Both."""
+        if not other.count:
+            return self
         return Observed(np.concatenate([self.rows, other.rows]), np.concatenate([self.errors, other.errors]))
 
 
@@ -148,20 +154,24 @@ class DisagreementEstimate:
         """Plain JSON values."""
         values = {name: value for name, value in vars(self).items() if name != "measured"}
         made = {"features": list(self.measured.names), **values, "seen": self.measured.seen.levels}
-        return made | ({"checks": self.measured.checks} if CHECKING[0] in self.measured.names else {})
+        if CHECKING[0] in self.measured.names:
+            made["checks"] = self.measured.checks
+        if self.measured.beside is not None:
+            made["beside"] = self.measured.beside
+        return made
 
     @classmethod
     def from_dict(cls, data: Mapping[str, object]) -> DisagreementEstimate:
         """Inverse of ``to_dict``."""
         values = dict(data)
         names = tuple(cast("list[str]", values.pop("features", ())))
-        if names not in (FEATURES, ALL, CHECKED[:-1], CHECKED):
+        if names not in (FEATURES, ALL, CHECKED[:-1], CHECKED, BESIDE):
             raise FormatError(
-                f"this estimate was fitted on other features than {', '.join(CHECKED)}; train the explainer again"
+                f"this estimate was fitted on other features than {', '.join(BESIDE)}; train the explainer again"
             )
         try:
             seen, checks = SeenWords(cast("str", values.pop("seen", ""))), cast("int", values.pop("checks", CHECKS))
-            values["measured"] = FeatureSet(names, seen, checks)
+            values["measured"] = FeatureSet(names, seen, checks, cast("str | None", values.pop("beside", None)))
             for name in ("centre", "scale", "weights"):
                 values[name] = tuple(float(value) for value in cast("list[float]", values[name]))
             return cls(**values)  # type: ignore[arg-type] # plain JSON values

@@ -17,7 +17,7 @@ from typing import Literal
 
 import numpy as np
 
-from didact.attribution.base import ATTRIBUTIONS
+from didact.attribution.base import ATTRIBUTIONS, check_needs
 from didact.errors import InputError, ParameterError
 from didact.meter import metered
 from didact.protocols import Explainer
@@ -25,7 +25,7 @@ from didact.scale.collect import CHUNK
 from didact.store.parts import Parts
 from didact.trained import disagreement
 from didact.trained.altered import altered
-from didact.trained.checking import CHECKS, checked
+from didact.trained.checking import CHECKS, checked, quick_method
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.fidelity import agreement_with_reference, by_metrics, top_weight
 from didact.trained.fit import Monitor
@@ -67,6 +67,7 @@ class Distillation(TrainingRecipe):
         apart: whether several references are distinguished; otherwise their average is learned.
         fresh: draw new labels in every epoch.
         checks: evaluations of the model on a text that the checked estimate of disagreement rests on.
+        beside: a quick method that this estimate also compares the scores with.
         chunk: texts of a stored part.
     """
 
@@ -75,6 +76,7 @@ class Distillation(TrainingRecipe):
     apart: bool = False
     fresh: bool = False
     checks: int = CHECKS
+    beside: str | None = None
     chunk: int = CHUNK
 
 
@@ -84,6 +86,8 @@ def distil(given: TrainingInput, recipe: Distillation) -> LearnedExplainer:
         raise ParameterError(
             f"{recipe.method} is measured by how well it follows its reference; leave out {given.judge.name!r}"
         )
+    if recipe.beside is not None:
+        check_needs(quick_method(recipe.beside).card, given.model)
     split = start(given, recipe)
     with tempfile.TemporaryDirectory() as scratch:
         parts = given.parts or Parts((given.folder or Path(scratch)) / "parts")
@@ -272,11 +276,16 @@ class _Run:
                 first.joined(elsewhere[0]),
                 second,
                 elsewhere[1],
-                measured=disagreement.FeatureSet(names, seen, self.recipe.checks),
+                measured=disagreement.FeatureSet(names, seen, self.recipe.checks, beside),
             )
-            for names in (disagreement.ALL, disagreement.CHECKED)
+            for names, beside in ((disagreement.ALL, None), (self._checking, self.recipe.beside))
         )
         return plain, checked
+
+    @property
+    def _checking(self) -> tuple[str, ...]:
+        """Features of the checked estimate."""
+        return disagreement.CHECKED if self.recipe.beside is None else disagreement.BESIDE
 
     def _altered(self, examples: Sequence[Example]) -> list[Explanation]:
         """Explanations of altered texts by the reference; none where it is not run, or refuses one of them."""
@@ -291,11 +300,11 @@ class _Run:
         self, explainer: LearnedExplainer, compared: Sequence[Explanation], seen: SeenWords
     ) -> disagreement.Observed:
         """Features of the texts, and 1 - rank correlation of the learned scores with the reference's."""
-        compared, measured = _scored(compared), disagreement.FeatureSet(disagreement.CHECKED, seen)
+        compared, measured = _scored(compared), disagreement.FeatureSet(self._checking, seen)
         if not compared:
             return disagreement.NOTHING
         learned = self._explained(explainer, compared)
-        found = checked(self.model, learned, self.recipe.checks)
+        found = checked(self.model, learned, self.recipe.checks, self.recipe.beside)
         texts = zip(self.shape.read_explained(self.model, learned), learned, found, strict=True)
         rows = [measured.row(item, one.array, one.prediction, one.units, own) for item, one, own in texts]
         errors = 1 - agreement_with_reference(learned, compared, self.signal)["spearman"]

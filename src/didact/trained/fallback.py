@@ -10,6 +10,7 @@ from didact.errors import ParameterError
 from didact.meter import metered
 from didact.protocols import Explainer, Model
 from didact.trained.checked import checked_disagreement
+from didact.trained.checking import quick_method
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.wrapping import WrappedExplainer, added
 from didact.types import Card, Cost, Explanation, JsonValue, Units
@@ -55,7 +56,7 @@ class FallbackExplainer(WrappedExplainer):
             )
         self.slow = slow
         self.check = check
-        self.checks = estimate.measured.checks if check else 0
+        self.checking = estimate.measured if check else None
         self.above = estimate.threshold if above is None else above
 
     @property
@@ -66,7 +67,7 @@ class FallbackExplainer(WrappedExplainer):
 
     def cost(self, units: Units) -> Cost:
         """That of a doubtful text, which is the most."""
-        return added(added(self.learned.cost(units), Cost(forwards=self.checks)), self.slow.cost(units))
+        return added(added(self.learned.cost(units), self._cost_of_checks(units)), self.slow.cost(units))
 
     def revise(self, model: Model, explanations: Sequence[Explanation]) -> list[Explanation]:
         """Those with an expected disagreement above the threshold made again by the slow explainer, all at once."""
@@ -87,8 +88,19 @@ class FallbackExplainer(WrappedExplainer):
         with metered() as meter:
             values = checked_disagreement(self.learned, model, explanations)
         count = max(1, len(explanations))
-        cost = Cost(self.checks, 0, round(meter.evaluated / count), meter.seconds / count)
+        evaluated, seconds = round(meter.evaluated / count), meter.seconds / count
+        costs = [
+            dataclasses.replace(self._cost_of_checks(one.units), evaluated=evaluated, seconds=seconds)
+            for one in explanations
+        ]
         return [
             dataclasses.replace(one, details={**one.details, "disagreement": float(value)}, cost=added(one.cost, cost))
-            for one, value in zip(explanations, values, strict=True)
+            for one, value, cost in zip(explanations, values, costs, strict=True)
         ]
+
+    def _cost_of_checks(self, units: Units) -> Cost:
+        """Evaluations of the model on a text, and the quick method that is compared with."""
+        if self.checking is None:
+            return Cost()
+        checks = Cost(forwards=self.checking.checks)
+        return checks if self.checking.beside is None else added(checks, quick_method(self.checking.beside).cost(units))

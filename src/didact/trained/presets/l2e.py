@@ -83,6 +83,8 @@ class L2E(ExplainerPreset):
         fresh: draw new labels in every epoch, with the reference's seed + epoch; for noisy references.
         checks: evaluations of the model on a text for the checked estimate of disagreement (`didact explain --check`);
             more are more certain.
+        check_beside: name of a quick method with whose scores this estimate compares those of the explainer as well,
+            such as "deeplift"; none when not given. It helps where the reference is like that method.
         chunk: texts per stored part.
     """
 
@@ -108,6 +110,7 @@ class L2E(ExplainerPreset):
     combine: Literal["average", "apart"] = "average"
     fresh: bool = False
     checks: int = 16
+    check_beside: str | None = None
     chunk: int = 32
 
     def __post_init__(self) -> None:
@@ -144,6 +147,7 @@ class L2E(ExplainerPreset):
             apart=self.combine == "apart",
             fresh=self.fresh,
             checks=self.checks,
+            beside=self.check_beside,
             chunk=self.chunk,
             seed=self.seed,
         )
