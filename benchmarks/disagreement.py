@@ -72,6 +72,7 @@ def main() -> None:
         "checked threshold": explainer.checked.threshold,
         "kinds": {kind: _kind(model, explainer, *source, args.texts) for kind, source in KINDS.items()},
     }
+    args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     for kind, found in record["kinds"].items():
         print(kind, {name: value for name, value in found.items() if not isinstance(value, list)})

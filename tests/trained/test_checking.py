@@ -149,6 +149,10 @@ def test_a_quick_method_may_stand_beside_the_scores(network: Model, tmp_path: Pa
     turned = [dataclasses.replace(one, scores=tuple(-score for score in one.scores)) for one in explained]
     np.testing.assert_allclose(checked(network, turned, beside="deeplift")[:, 2], 2.0, atol=1e-6)
     assert checked(network, [], beside="deeplift").shape == (0, 3)
+    data = loaded.checked.to_dict()  # type: ignore[union-attr] # there is one, as above
+    for wrong in ({**data, "beside": "unknown"}, {**data, "beside": None}, {**data, "features": CHECKED}):
+        with pytest.raises(FormatError, match="compares scores with the method"):
+            DisagreementEstimate.from_dict(wrong)
     new = texts(30, seed=7)
     learned, wanted = loaded.explain(network, new), DeepLift().explain(network, new)
     apart = [1 - spearman(one.array, other.array) for one, other in zip(learned, wanted, strict=True)]

@@ -18,6 +18,7 @@ from typing import cast
 
 import numpy as np
 
+from didact.attribution.base import ATTRIBUTIONS
 from didact.errors import FormatError, InputError, ParameterError
 from didact.stats.correlation import spearman
 from didact.trained.checking import CHECKS
@@ -171,12 +172,22 @@ class DisagreementEstimate:
             )
         try:
             seen, checks = SeenWords(cast("str", values.pop("seen", ""))), cast("int", values.pop("checks", CHECKS))
-            values["measured"] = FeatureSet(names, seen, checks, cast("str | None", values.pop("beside", None)))
+            beside = _known_method(values.pop("beside", None), names == BESIDE)
+            values["measured"] = FeatureSet(names, seen, checks, beside)
             for name in ("centre", "scale", "weights"):
                 values[name] = tuple(float(value) for value in cast("list[float]", values[name]))
             return cls(**values)  # type: ignore[arg-type] # plain JSON values
         except (KeyError, TypeError, ValueError) as problem:
             raise FormatError(f"not an estimate of disagreement: {problem}") from None
+
+
+def _known_method(name: object, needed: bool) -> str | None:
+    """The quick method that a saved estimate names; one where its features need it, and none elsewhere."""
+    if not needed and name is None:
+        return None
+    if not needed or not isinstance(name, str) or name not in ATTRIBUTIONS.names():
+        raise FormatError(f"this estimate compares scores with the method {name!r}, which is not known here")
+    return name
 
 
 def scope(estimate: DisagreementEstimate, *, checked: bool) -> str:

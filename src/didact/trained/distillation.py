@@ -17,7 +17,7 @@ from typing import Literal
 
 import numpy as np
 
-from didact.attribution.base import ATTRIBUTIONS, check_needs
+from didact.attribution.base import ATTRIBUTIONS
 from didact.errors import InputError, ParameterError
 from didact.meter import metered
 from didact.protocols import Explainer
@@ -86,9 +86,9 @@ def distil(given: TrainingInput, recipe: Distillation) -> LearnedExplainer:
         raise ParameterError(
             f"{recipe.method} is measured by how well it follows its reference; leave out {given.judge.name!r}"
         )
-    if recipe.beside is not None:
-        check_needs(quick_method(recipe.beside).card, given.model)
     split = start(given, recipe)
+    if recipe.beside is not None:  # what it cannot do is said before anything is trained
+        quick_method(recipe.beside).explain(given.model, split.train[:1])
     with tempfile.TemporaryDirectory() as scratch:
         parts = given.parts or Parts((given.folder or Path(scratch)) / "parts")
         labels = _labels(given, recipe, parts, split)
