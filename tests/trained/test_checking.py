@@ -161,6 +161,15 @@ def test_a_quick_method_may_stand_beside_the_scores(network: Model, tmp_path: Pa
     assert {(one.cost.forwards, one.cost.backwards) for one in found} == {(1 + 5 + 2, 2)}
 
 
+def test_given_explanations_have_a_quick_method_beside_them_without_altered_texts(network: Model) -> None:
+    settings = {"width": 16, "blocks": 1, "epochs": 1, "choose": "loss", "check_beside": "deeplift"}
+    given = DeepLift().explain(network, texts(60))
+    made = train("l2e", network, given, shape="scorer", **settings)  # type: ignore[arg-type]
+    assert made.checked is not None
+    assert made.checked.measured.names == BESIDE
+    assert "altered texts" not in made.checked.report
+
+
 def test_a_method_beside_that_there_is_not_or_that_cannot_be_is_refused(model: Model) -> None:
     with pytest.raises(UnknownNameError, match="did you mean deeplift"):
         train("l2e", model, texts(60), Occlusion(), check_beside="deeplfit")  # type: ignore[arg-type]

@@ -110,14 +110,14 @@ class Observed:
         """How many texts."""
         return len(self.errors)
 
+    @classmethod
+    def nothing(cls, names: Sequence[str]) -> Observed:
+        """No text, with these features."""
+        return cls(np.empty((0, len(names))), np.empty(0))
+
     def joined(self, other: Observed) -> Observed:
         """Both."""
-        if not other.count:
-            return self
         return Observed(np.concatenate([self.rows, other.rows]), np.concatenate([self.errors, other.errors]))
-
-
-NOTHING = Observed(np.empty((0, len(CHECKED))), np.empty(0))
 
 
 @dataclass(frozen=True)
@@ -253,7 +253,7 @@ def features(item: Item, scores: Floats, prediction: Prediction) -> Floats:
 def fit_disagreement(
     fitted: Observed,
     checked: Observed,
-    altered: Observed = NOTHING,
+    altered: Observed | None = None,
     *,
     share: float = SHARE,
     measured: FeatureSet | None = None,
@@ -263,7 +263,7 @@ def fit_disagreement(
     Args:
         fitted: texts that the explainer was not trained on.
         checked: further texts like those of the training, on which the threshold is set and the report is made.
-        altered: altered texts, for the report.
+        altered: altered texts, for the report, where there are some.
         share: of the checked texts that are to lie above the threshold.
         measured: which features to look at; ``FEATURES`` when not given.
     """
@@ -275,6 +275,7 @@ def fit_disagreement(
             f"{fitted.count} and {checked.count}; give more validation and held-out texts"
         )
     measured = measured or FeatureSet()
+    altered = altered or Observed.nothing(measured.names)
     rows, errors = fitted.rows[:, : len(measured.names)], fitted.errors
     centre, deviation = rows.mean(axis=0), rows.std(axis=0)
     scale = np.where(deviation > 1e-9, deviation, 1.0)

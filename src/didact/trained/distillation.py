@@ -302,7 +302,7 @@ class _Run:
         """Features of the texts, and 1 - rank correlation of the learned scores with the reference's."""
         compared, measured = _scored(compared), disagreement.FeatureSet(self._checking, seen)
         if not compared:
-            return disagreement.NOTHING
+            return disagreement.Observed.nothing(measured.names)
         learned = self._explained(explainer, compared)
         found = checked(self.model, learned, self.recipe.checks, self.recipe.beside)
         texts = zip(self.shape.read_explained(self.model, learned), learned, found, strict=True)
