@@ -19,8 +19,10 @@ from didact.store.parts import Parts
 from didact.testing.tiny import keyword_predict
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.fidelity import agreement_with_reference
+from didact.trained.presets.base import PRESETS, default_references
 from didact.trained.shapes.scorer import Scorer
 from didact.trained.train import train
+from didact.types import Example
 
 LABELS = ("negative", "positive")
 WORDS = ("wonderful", "warm", "good", "dull", "worse", "avoid", "film", "plot", "acting", "the", "a", "with", "saw")
@@ -222,3 +224,21 @@ def test_mistakes_are_told(
 ) -> None:
     with pytest.raises(error, match=message):
         train("l2e", model, given, "occlusion", **settings)
+
+
+def test_short_texts_are_learned_from_two_references_unless_one_is_given(model: Model, tmp_path: Path) -> None:
+    def learned_from(given: list[str], **settings: Any) -> str:
+        return train("l2e", model, given, **settings, **{**SMALL, "epochs": 1}).about.reference
+
+    short = texts(20)
+    assert learned_from(short) == "lime+kernel_shap"
+    assert learned_from(short, reference="occlusion") == "occlusion"
+    assert learned_from([" ".join([*row.split(), *(["the"] * 30)]) for row in short]) == "lime"
+
+
+@pytest.mark.parametrize(("words", "names"), [(32, ["lime", "kernel_shap"]), (33, ["lime"])])
+def test_what_is_short_is_decided_by_the_mean_number_of_units(model: Model, words: int, names: list[str]) -> None:
+    given = model.units([Example(" ".join(["film"] * count)) for count in (words - 5, words + 5)])
+    made = default_references(PRESETS.card("l2e"), model, [own.example for own in given], scale="log_probability")
+    assert [one.card.name for one in made] == names
+    assert {one.parameters["scale"] for one in made} == {"log_probability"}

@@ -69,7 +69,7 @@ def _add_preset(parser: argparse.ArgumentParser, card: PresetCard, settings: Seq
     group.add_argument("--split", help="which split (default: train, or the only one)")
     group.add_argument("--limit", type=int, default=600, metavar="N", help="maximum number of texts (default: 600)")
     if card.learns is not None:
-        _add_reference(parser, card.learns[0])
+        _add_reference(parser, card)
     if card.tunable:
         _add_metric(parser, card)
     group = parser.add_argument_group(f"settings of {card.name}")
@@ -81,23 +81,35 @@ def _add_preset(parser: argparse.ArgumentParser, card: PresetCard, settings: Seq
     shared.add_store(parser)
 
 
-def _add_reference(parser: argparse.ArgumentParser, default: str) -> None:
+def _add_reference(parser: argparse.ArgumentParser, card: PresetCard) -> None:
+    default, further = (_named(reference) for reference in (card.learns, card.learns_if_short))
+    if further:
+        default += f", and for short texts its average with {further}"
     group = parser.add_argument_group("reference")
     group.add_argument(
         "--reference",
         metavar="A,B",
-        help=f"method whose scores are learned, or several (default: {default} with few samples)",
+        help=f"method whose scores are learned, or several (default: {default})",
     )
     group.add_argument(
         "--set",
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="a setting of the reference; of several, NAME.SETTING=VALUE, such as lime.samples=200; may be repeated",
+        help="a setting of the reference, of the first default one alone where none is named; of several, "
+        "NAME.SETTING=VALUE, such as lime.samples=200; may be repeated",
     )
     group.add_argument("--labels", type=Path, metavar="FILE", help="read scores (.parquet, .jsonl) instead of --data")
     group.add_argument("--force", action="store_true", help="accept scores that explain another model")
     shared.add_method(parser)
+
+
+def _named(reference: tuple[str, Mapping[str, object]] | None) -> str:
+    """A method with its settings, such as "lime (samples=100)"; nothing for None."""
+    if reference is None:
+        return ""
+    name, settings = reference
+    return f"{name} ({', '.join(f'{key}={value}' for key, value in settings.items())})"
 
 
 def _add_metric(parser: argparse.ArgumentParser, card: PresetCard) -> None:
@@ -164,8 +176,9 @@ def run(options: argparse.Namespace) -> None:
     from didact.render.progress import ProgressBar
     from didact.store.parts import Parts
     from didact.trained.held_out import FidelityWarning
-    from didact.trained.presets.base import PRESETS, settings_of
+    from didact.trained.presets.base import PRESETS, default_references, settings_of
     from didact.trained.train import train
+    from didact.types import Example
 
     card = PRESETS.card(options.preset)
     settings = _settings(options, settings_of(PRESETS.get(card.name)))
@@ -176,6 +189,9 @@ def run(options: argparse.Namespace) -> None:
     with listening(ProgressBar()), warnings.catch_warnings():
         warnings.simplefilter("ignore", FidelityWarning)  # the verdict below says it
         examples, name = _examples(options, model)
+        if reference is None and card.learns is not None and (options.level or options.scale):
+            texts = [one for one in examples if isinstance(one, Example)]
+            reference = default_references(card, model, texts, options.level, options.scale) if texts else None
         if getattr(options, "dry_run", False):
             printing.document(_estimated(options, model, examples, settings, judge))
             return
@@ -280,8 +296,7 @@ def _reference(options: argparse.Namespace, card: PresetCard) -> list[Explainer]
 
     common = {"level": options.level, "scale": options.scale}
     if options.reference is None:
-        settings = common | shared.parse_settings(options.set)
-        return [default_reference(card, **settings)] if any(value is not None for value in settings.values()) else None
+        return [default_reference(card, **common | shared.parse_settings(options.set))] if options.set else None
     names = [name.strip() for name in options.reference.split(",") if name.strip()]
     if not names:
         raise ParameterError("--reference names no method")

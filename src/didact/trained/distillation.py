@@ -61,7 +61,7 @@ class Distillation(TrainingRecipe):
     """What is trained to follow a reference, and how.
 
     Args:
-        default: makes the reference when none is given.
+        default: makes the references for texts when none is given.
         choose: the epoch that is kept is the best by the metrics of the "panel", where some are given, has the lowest
             validation "loss", or the highest ``top_weight``.
         apart: whether several references are distinguished; otherwise their average is learned.
@@ -71,7 +71,7 @@ class Distillation(TrainingRecipe):
         chunk: texts of a stored part.
     """
 
-    default: Callable[[], Explainer]
+    default: Callable[[Sequence[Example]], list[Explainer]]
     choose: Choice = "loss"
     apart: bool = False
     fresh: bool = False
@@ -95,10 +95,10 @@ def distil(given: TrainingInput, recipe: Distillation) -> LearnedExplainer:
         return _Run(given, labels, split, recipe).learn()
 
 
-def references_of(reference: Reference, default: Callable[[], Explainer]) -> list[Explainer]:
-    """Explainers for what was named or given; the default one for None."""
+def references_of(reference: Reference, default: Callable[[], list[Explainer]]) -> list[Explainer]:
+    """Explainers for what was named or given; the default ones for None."""
     if reference is None:
-        return [default()]
+        return default()
     several = [reference] if isinstance(reference, str) or not isinstance(reference, Sequence) else list(reference)
     if not several:
         raise InputError("no reference was given; name a method, such as 'lime'")
@@ -116,7 +116,7 @@ def _labels(given: TrainingInput, recipe: Distillation, parts: Parts, split: Tex
         if given.reference is not None or recipe.fresh:
             raise ParameterError("labels were given, so no reference is run; leave out reference and fresh")
         return from_explanations(explained)
-    references = references_of(given.reference, recipe.default)
+    references = references_of(given.reference, lambda: recipe.default(split.train))
     pools = split.pools if _learns(recipe) else [split.validation[:MEASURED], split.held_out[:MEASURED]]
     config = LabelConfig(parts=parts, pools=pools, apart=recipe.apart, fresh=recipe.fresh, chunk=recipe.chunk)
     return from_references(given.model, references, config)

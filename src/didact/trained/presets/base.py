@@ -19,7 +19,7 @@ from didact.errors import ParameterError
 from didact.protocols import ExampleLike, Explainer, Model
 from didact.registry import Registry
 from didact.settings import Configured, allowed, fits
-from didact.types import Estimate, Explanation
+from didact.types import Estimate, Example, Explanation, Level, Scale
 
 if TYPE_CHECKING:
     from didact.store.parts import Parts
@@ -45,6 +45,8 @@ class PresetCard:
         signals: the signals it may train it with.
         learns: method and settings of the reference that it learns from when none is given, for presets that learn
             another explainer's scores; None for others, which take no reference.
+        learns_if_short: method and settings of a further reference where texts are short, when none is given: the
+            average of both is learned.
         needs: capabilities of the explained model.
         tunable: settings from 0 to 1 that weigh the terms of its loss, which a search by a metric may choose.
         examples: command lines for its help.
@@ -57,6 +59,7 @@ class PresetCard:
     shape: str
     signals: tuple[str, ...]
     learns: tuple[str, Mapping[str, object]] | None = None
+    learns_if_short: tuple[str, Mapping[str, object]] | None = None
     needs: frozenset[str] = frozenset()
     tunable: tuple[str, ...] = ()
     examples: tuple[str, ...] = ()
@@ -136,13 +139,37 @@ PRESETS: Registry[ExplainerPreset, PresetCard] = Registry(
 register = PRESETS.register
 
 
-def default_reference(card: PresetCard, **settings: object) -> Explainer:
-    """The reference of a preset when none is given; given settings replace its own."""
-    from didact.attribution.base import ATTRIBUTIONS
+SHORT = 32
+"""Units that short texts have at most on average; of longer ones few evaluations say too little of each unit."""
+FIRST = 256
+"""Texts whose length counts."""
 
+
+def default_reference(card: PresetCard, **settings: object) -> Explainer:
+    """The reference of a preset for texts of any length when none is given; given settings replace its own."""
     if card.learns is None:
         raise ParameterError(f"{card.name} learns from no other explainer")
-    name, own = card.learns
+    return _configured(card.learns, settings)
+
+
+def default_references(
+    card: PresetCard, model: Model, texts: Sequence[Example], level: Level | None = None, scale: Scale | None = None
+) -> list[Explainer]:
+    """The references of a preset for these texts when none is given."""
+    common = {name: value for name, value in (("level", level), ("scale", scale)) if value is not None}
+    made = [default_reference(card, **common)]
+    if card.learns_if_short is None:
+        return made
+    units = model.units(texts[:FIRST], level)
+    if sum(map(len, units)) > SHORT * len(units):
+        return made
+    return [*made, _configured(card.learns_if_short, common)]
+
+
+def _configured(reference: tuple[str, Mapping[str, object]], settings: Mapping[str, object]) -> Explainer:
+    from didact.attribution.base import ATTRIBUTIONS
+
+    name, own = reference
     return ATTRIBUTIONS.get(name).configured(**{**own, **settings})
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from didact.errors import ParameterError
 from didact.protocols import Model
-from didact.trained.presets.base import ExplainerPreset, PresetCard, TrainingInput, default_reference, register
+from didact.trained.presets.base import ExplainerPreset, PresetCard, TrainingInput, default_references, register
 from didact.trained.shapes._scorer_config import Positions, Reading
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ ShapeChoice = Literal["auto", "encoder", "scorer", "probe"]
         shape="scorer",
         signals=("combined", "labelling", "regression", "ranking"),
         learns=("lime", {"samples": 100}),  # labels of few samples are noisy, but the noise averages out over texts
+        learns_if_short=("kernel_shap", {"evaluations": 64}),
         examples=(
             "didact train l2e",
             "didact train l2e --model ./my-model --data reviews.jsonl --reference lime --out runs/my-explainer",
@@ -45,7 +46,8 @@ class L2E(ExplainerPreset):
 
     The texts are split by the seed; the reference explains all of them; the network learns from the training texts, the
     best epoch is chosen by the validation texts, and how well it follows its reference is measured on the held-out
-    ones.
+    ones. When no reference is given, it learns LIME with 100 samples, and for short texts, of 32 units on average at
+    most, the average of LIME and of KernelSHAP with 64 evaluations.
 
     Settings of a shape that are not given have the values that were best on validation texts; one that the shape does
     not have is refused.
@@ -142,7 +144,7 @@ class L2E(ExplainerPreset):
             signal=self.signal,
             signal_settings=self.signal_settings,
             training=FitConfig.configured(**own | {"seed": self.seed} | dict(self.fit)),
-            default=partial(default_reference, self.card),
+            default=partial(default_references, self.card, given.model),
             choose=self.choose,
             apart=self.combine == "apart",
             fresh=self.fresh,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from didact.errors import ParameterError
 from didact.protocols import HIDDEN, Model
-from didact.trained.presets.base import ExplainerPreset, PresetCard, TrainingInput, default_reference, register
+from didact.trained.presets.base import ExplainerPreset, PresetCard, TrainingInput, default_references, register
 
 if TYPE_CHECKING:
     from didact.trained.explainer import LearnedExplainer
@@ -111,7 +111,7 @@ class ProbePreset(ExplainerPreset):
             signal=signal,
             signal_settings=self._signal_settings(signal, given.model, training.epochs),
             training=training,
-            default=partial(default_reference, self.card),
+            default=partial(default_references, self.card, given.model),
             chunk=self.chunk,
             seed=self.seed,
         )

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from didact.trained.shapes._attention import attention
+
+
+def linear(inputs: int, outputs: int, *, bias: bool = True) -> nn.Linear:
+    """A linear layer whose weights lie in memory input by input: a CPU multiplies few rows by them faster so."""
+    made = nn.Linear(inputs, outputs, bias=bias)
+    made.weight.data = made.weight.data.t().contiguous().t()
+    return made
 
 
 class UnitBlock(nn.Module):
@@ -24,8 +31,8 @@ class UnitBlock(nn.Module):
         super().__init__()
         self.heads = heads
         self.looking, self.thinking = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.project, self.mix = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.widen, self.narrow = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+        self.project, self.mix = linear(width, 3 * width), linear(width, width)
+        self.widen, self.narrow = linear(width, 2 * width), linear(2 * width, width)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, hidden: Tensor, present: Tensor) -> Tensor:
@@ -47,6 +54,30 @@ def normalised_positions(states: Sequence[Tensor]) -> Tensor:
     if states[0].device.type == "cpu":
         return torch.cat([functional.layer_norm(own.float(), size) for own in states], -1)
     return functional.layer_norm(torch.stack(list(states), -2).float(), size).flatten(-2)
+
+
+def means_without_padding(
+    states: Sequence[Tensor], owners: Tensor, most: int, project: Callable[[Tensor], Tensor]
+) -> tuple[Tensor, Tensor]:
+    """As ``owner_weights(owners, most) @ project(normalised_positions(states))``, without computing what is 0 in it.
+
+    Positions without a unit are left out, so that shapes depend on the values of ``owners``: a graph that is traced or
+    recorded cannot contain it.
+
+    Returns:
+        (rows, most, width), 0 where there is no unit, and which units are there, (rows, most).
+    """
+    rows, positions = owners.shape
+    flat = owners.flatten()
+    (there,) = (flat >= 0).nonzero(as_tuple=True)
+    size = states[0].shape[-1:]
+    found = torch.cat([own.flatten(0, 1).float() for own in states], -1).index_select(0, there)
+    read = project(functional.layer_norm(found.unflatten(-1, (len(states), *size)), size).flatten(-2))
+    unit = flat[there] + there // positions * most
+    counts = torch.bincount(unit, minlength=rows * most)
+    sums = read.new_zeros(rows * most, read.shape[-1]).index_add_(0, unit, read)
+    means = (sums / counts.clamp_min(1)[:, None]).view(rows, most, -1)
+    return means, (counts > 0).view(rows, most)
 
 
 def owner_weights(owners: Tensor, most: int) -> Tensor:

@@ -18,7 +18,13 @@ from didact.ops.masking import units_of_positions
 from didact.protocols import HIDDEN, Hidden, Model, PredictsWithStates
 from didact.trained.shapes._padding import padded
 from didact.trained.shapes._probe_config import ProbeConfig as ProbeConfig
-from didact.trained.shapes._probe_layers import UnitBlock, normalised_positions, owner_weights
+from didact.trained.shapes._probe_layers import (
+    UnitBlock,
+    linear,
+    means_without_padding,
+    normalised_positions,
+    owner_weights,
+)
 from didact.trained.shapes.base import Item, Shape, ShapeBatch, ShapeCard, Together, register
 from didact.types import Floats, Prediction, Units
 
@@ -53,11 +59,11 @@ class Probe(Shape):
         read, width = config.rank or config.size, config.width
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
-            self.own = nn.Linear(read, width)
-            self.around = nn.Linear(read, width, bias=False)
+            self.own = linear(read, width)
+            self.around = linear(read, width, bias=False)
             self.label = None if config.per_class else nn.Embedding(config.labels, width)
-            self.output = nn.Linear(width, config.outputs * (config.labels if config.per_class else 1))
-            self.project = None if config.rank is None else nn.Linear(config.size, read, bias=False)
+            self.output = linear(width, config.outputs * (config.labels if config.per_class else 1))
+            self.project = None if config.rank is None else linear(config.size, read, bias=False)
             self.blocks = nn.ModuleList(UnitBlock(width, config.heads, config.dropout) for _ in range(config.blocks))
         self.dropout = nn.Dropout(config.dropout)
 
@@ -183,12 +189,16 @@ class Probe(Shape):
             most: units per row of what is returned.
         """
         device = self.output.weight.device
-        read = normalised_positions([own.to(device) for own in states])
-        read = read if self.project is None else self.project(read)
-        weights = owner_weights(owners.to(device), most)
-        present = weights.sum(-1) > 0 if self.blocks else None
-        count = weights.sum((1, 2))  # a unit's weights add up to 1
-        return self._by_label(self._numbers(weights @ read, count, present, None))
+        placed, owners, project = [own.to(device) for own in states], owners.to(device), self.project or nn.Identity()
+        present: Tensor | None
+        if device.type == "cpu" and not torch.compiler.is_compiling():
+            means, present = means_without_padding(placed, owners, most, project)
+            count = present.sum(1)
+        else:
+            weights = owner_weights(owners, most)
+            means, count = weights @ project(normalised_positions(placed)), weights.sum((1, 2))  # a unit's add up to 1
+            present = weights.sum(-1) > 0 if self.blocks else None
+        return self._by_label(self._numbers(means, count, present, None))
 
     def _numbers(self, states: Tensor, count: Tensor, present: Tensor | None, label: Tensor | None) -> Tensor:
         """From what is read of the units to the outputs: (rows, units, size or rank) -> (rows, units, numbers).
