@@ -38,6 +38,7 @@ QUICK: Mapping[str, Mapping[str, object]] = {
 QUICK_SIGNALS: Mapping[str, Mapping[str, object]] = {
     "ablate": {"pairs": 2, "rounds": 1},
     "erasure": {"pairs": 2, "rounds": 1, "warm": 1, "orders": 4},
+    "contrast": {"pairs": 2, "rounds": 1, "warm": 1, "orders": 4},
     "scaffold": {
         "students": 2,
         "examples": 8,

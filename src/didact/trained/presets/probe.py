@@ -28,7 +28,7 @@ OWN = ("pairs", "rounds", "classes", "complete", "absence")
         summary="A light head on the model's hidden states gives Shapley values of all classes with the prediction.",
         reference="Jethani et al. 2022 (FastSHAP); Covert et al. 2024 (noisy labels); Alain and Bengio 2017 (probes)",
         shape="probe",
-        signals=("ablate", "erasure", "regression", "ranking", "labelling", "combined"),
+        signals=("ablate", "erasure", "contrast", "regression", "ranking", "labelling", "combined"),
         learns=("kernel_shap", {"evaluations": 256}),
         needs=frozenset({HIDDEN}),
         examples=(
@@ -50,9 +50,10 @@ class ProbePreset(ExplainerPreset):
     Args:
         signal: the loss: "ablate", which learns Shapley values from coalitions that the model is evaluated on;
             "erasure", which in the second half of the epochs improves the order of the units by what the model does
-            without the first ones and on these alone; or, of a reference's scores, "regression", "ranking",
+            without the first ones and on these alone; "contrast", which evaluates the model without a few sets of
+            first units once, for few evaluations in all; or, of a reference's scores, "regression", "ranking",
             "labelling" or "combined". If not given, "ablate", or "regression" where a reference or labels are given. A
-            reference beside "ablate" or "erasure" is what the result is compared with.
+            reference beside the first three is what the result is compared with.
         signal_settings: further settings of the loss.
         pairs: pairs of complementary coalitions per text and round (8).
         rounds: epochs in which coalitions are drawn (4).
@@ -124,18 +125,19 @@ class ProbePreset(ExplainerPreset):
         given = {name: getattr(self, name) for name in OWN if getattr(self, name) is not None}
         if signal in SIGNALS.names() and SIGNALS.card(signal).family == "ablation":
             several = {"classes": min(2, len(model.labels)), "seed": self.seed}
-            warm = {"warm": epochs // 2} if signal == "erasure" else {}
+            ordered = hasattr(SIGNALS.get(signal), "warm")
+            warm = {"warm": epochs // 2} if ordered else {}
             made: dict[str, object] = {**several, **warm, **given, **self.signal_settings}
-            if signal == "erasure" and isinstance(last := made["warm"], int) and last >= epochs:
+            if ordered and isinstance(last := made["warm"], int) and last >= epochs:
                 raise ParameterError(
-                    f"warm of erasure is {last} and there are {epochs} epochs, so that no order would be learned; give "
-                    "a smaller warm, more epochs, or signal='ablate'"
+                    f"warm of {signal} is {last} and there are {epochs} epochs, so that no order would be learned; "
+                    "give a smaller warm, more epochs, or signal='ablate'"
                 )
             return made
         if given:
             raise ParameterError(
-                f"{', '.join(given)} of probe are settings of the signals 'ablate' and 'erasure', and the signal is "
-                f"{signal!r}; leave them out, or give signal='ablate'"
+                f"{', '.join(given)} of probe are settings of the signals 'ablate', 'erasure' and 'contrast', and the "
+                f"signal is {signal!r}; leave them out, or give signal='ablate'"
             )
         return dict(self.signal_settings)
 

@@ -72,7 +72,7 @@ def means_without_padding(
     (there,) = (flat >= 0).nonzero(as_tuple=True)
     size = states[0].shape[-1:]
     found = torch.cat([own.flatten(0, 1).float() for own in states], -1).index_select(0, there)
-    read = project(functional.layer_norm(found.unflatten(-1, (len(states), *size)), size).flatten(-2))
+    read = project(functional.layer_norm(found.view(-1, len(states), *size), size).flatten(-2))
     unit = flat[there] + there // positions * most
     counts = torch.bincount(unit, minlength=rows * most)
     sums = read.new_zeros(rows * most, read.shape[-1]).index_add_(0, unit, read)

@@ -126,7 +126,11 @@ class Ablation(Signal):
 
         checked = self._checked(task, shape, apart) if len(apart.units) else []
         marks = {"explained model": task.model.fingerprint()}
-        return TrainingSamples(of_epoch, checked, {"model": task.model}, marks=marks)
+        return self._kept(train, TrainingSamples(of_epoch, checked, {"model": task.model}, marks=marks))
+
+    def _kept(self, texts: ExplainedTexts, samples: TrainingSamples) -> TrainingSamples:
+        """The samples with what the loss keeps of the training texts."""
+        return samples
 
     def _beside(self, texts: ExplainedTexts, number: int, epoch: int | None) -> Mapping[str, object]:
         """What the loss needs of a text in an epoch besides its coalitions; in validation where the epoch is None."""

@@ -30,7 +30,7 @@ class Orders:
     log_p: Tensor
 
 
-def drawn_orders(logits: Tensor, present: Tensor, many: int, generator: torch.Generator) -> Orders:
+def drawn_orders(logits: Tensor, present: Tensor, many: int, generator: torch.Generator, most: float = 1.0) -> Orders:
     """Draw orders of each text's units, each up to a place that all orders of the text share.
 
     Args:
@@ -38,6 +38,7 @@ def drawn_orders(logits: Tensor, present: Tensor, many: int, generator: torch.Ge
         present: which units there are, at least two per text.
         many: orders per text.
         generator: on the CPU.
+        most: share of the units that are drawn at most, but one at least.
     """
     count = present.sum(1)
     shape = (len(logits), many, logits.shape[1])
@@ -46,7 +47,7 @@ def drawn_orders(logits: Tensor, present: Tensor, many: int, generator: torch.Ge
     noisy = known.detach()[:, None] - torch.log(-torch.log(uniform))  # the order of Gumbel-perturbed logits
     order = noisy.argsort(-1, descending=True)
     drawn = torch.rand(len(logits), generator=generator).to(logits)
-    last = (drawn * (count - 1)).long()  # number of the last unit that is drawn, from 0
+    last = (drawn * (most * (count - 1)).clamp_min(1)).long()  # number of the last unit that is drawn, from 0
     sorted_logits = logits[:, None].expand(shape).gather(2, order)
     there = torch.arange(shape[2], device=logits.device) < count[:, None, None]
     rest = sorted_logits.masked_fill(~there, ABSENT).flip(-1).logcumsumexp(-1).flip(-1)

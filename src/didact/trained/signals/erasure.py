@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -82,7 +81,7 @@ class ErasureSignal(Ablation):
         super().__post_init__()
         at_least(self, warm=0, orders=2, anchor=0, alone=0, odds=0)
         if not self.sharpness > 0:
-            raise ParameterError(f"sharpness of erasure must be above 0, got {self.sharpness!r}")
+            raise ParameterError(f"sharpness of {self.card.name} must be above 0, got {self.sharpness!r}")
 
     def loss(self, outputs: Tensor, batch: TrainingBatch) -> Tensor:
         """L of each text; without a generator, in validation, -r of the scores' own order: (rows,)."""
@@ -92,18 +91,34 @@ class ErasureSignal(Ablation):
         ]
         if not rows:
             return near
+        every = torch.tensor(rows, device=near.device)
         extra, model = [batch.extra[row] for row in rows], cast("Model", batch.shared["model"])
-        present = batch.present[rows]
-        logits = self.sharpness * _standardised(outputs[rows, :, 0], present)
+        v, present = outputs[rows, :, 0], batch.present[rows]
+        logits = self.sharpness * _standardised(v, present)
         if batch.generator is None:
             gained = torch.tensor([own.mean() for own in self._gains(model, extra, own_orders(logits, present))])
-            return near.detach().index_copy(0, torch.tensor(rows, device=near.device), -gained.to(near))
-        made = drawn_orders(logits, present, self.orders, batch.generator)
-        gains = torch.from_numpy(np.stack(self._gains(model, extra, made.first))).to(near)  # r(o): (texts, orders)
-        ahead = (gains - gains.mean(1, keepdim=True)) * (self.orders / (self.orders - 1))
-        pursued = -(ahead * made.log_p).mean(1)
-        every = torch.tensor(rows, device=near.device)
+            return near.detach().index_copy(0, every, -gained.to(near))
+        pursued = self._pursued(v, logits, present, replace(batch, extra=extra))
+        return self._joined(near, every, pursued)
+
+    def _joined(self, near: Tensor, every: Tensor, pursued: Tensor) -> Tensor:
+        """L_s of all rows, and what is pursued of ``every`` row of a predicted class: (rows,)."""
         return (near * near.new_ones(len(near)).index_fill(0, every, self.anchor)).index_add(0, every, pursued)
+
+    def _pursued(self, v: Tensor, logits: Tensor, present: Tensor, batch: TrainingBatch) -> Tensor:
+        """What is learned besides L_s: (texts,).
+
+        Args:
+            v: scores, (texts, units).
+            logits: of the orders, (texts, units).
+            present: which units there are.
+            batch: whose ``extra`` is that of these texts.
+        """
+        model, generator = cast("Model", batch.shared["model"]), cast("torch.Generator", batch.generator)
+        made = drawn_orders(logits, present, self.orders, generator)
+        gains = torch.from_numpy(np.stack(self._gains(model, batch.extra, made.first))).to(v)  # r(o): (texts, orders)
+        ahead = (gains - gains.mean(1, keepdim=True)) * (self.orders / (self.orders - 1))
+        return -(ahead * made.log_p).mean(1)
 
     def _gains(self, model: Model, extra: Sequence[Mapping[str, object]], first: Sequence[Masks]) -> list[Floats]:
         """What r is for sets of first units, which are masks (sets, units): (sets,) per text."""
@@ -141,4 +156,4 @@ def _standardised(v: Tensor, present: Tensor) -> Tensor:
 def _bounded(model: Model, target: Target) -> Target:
     """The target as a log-probability, where the model has one."""
     known = "log_probability" in model.scales and target.contrast is None
-    return dataclasses.replace(target, scale="log_probability") if known else target
+    return replace(target, scale="log_probability") if known else target
