@@ -163,5 +163,5 @@ def test_what_does_not_go_together_is_refused(model: Model, texts: list[Example]
     explained = KernelShap(evaluations=20).explain(model, texts[:20])
     with pytest.raises(ParameterError, match="ablate learns from the model itself, and labels were given"):
         train("probe", model, explained, signal="ablate")
-    with pytest.raises(ParameterError, match="pairs of probe are settings of the signals 'ablate' and 'erasure'"):
+    with pytest.raises(ParameterError, match="pairs of probe are settings of the signals 'ablate', 'erasure' and"):
         train("probe", model, explained, pairs=3)
