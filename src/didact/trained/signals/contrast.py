@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -103,6 +102,6 @@ class Contrast(ErasureSignal):
         extra = [batch.extra[row] for row in rows]
         units = [cast("Units", own["units"]) for own in extra]
         targets = [cast("Target", own["target"]) for own in extra]
-        keep = [np.concatenate([~own, own] if self.alone else [~own]) for own in first]
-        for own, masks, values in zip(extra, first, model.score(units, targets, keep, self.absence), strict=True):
+        found = model.score(units, targets, [self._sets(own) for own in first], self.absence)
+        for own, masks, values in zip(extra, first, found, strict=True):
             kept.put(cast("int", own["number"]), masks, values)

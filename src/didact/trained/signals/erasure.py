@@ -124,10 +124,15 @@ class ErasureSignal(Ablation):
         """What r is for sets of first units, which are masks (sets, units): (sets,) per text."""
         units = [cast("Units", own["units"]) for own in extra]
         targets = [_bounded(model, cast("Target", own["target"])) for own in extra]
-        keep = [np.concatenate([~own, own]) for own in first]
+        keep = [self._sets(own) for own in first]
         values = model.score(units, targets, keep, self.absence)
         goods = [self._good(own, target) for own, target in zip(values, targets, strict=True)]
-        return [self.alone * own[len(own) // 2 :] - own[: len(own) // 2] for own in goods]
+        ends = [own[: len(sets)] for own, sets in zip(goods, first, strict=True)]
+        return [self.alone * own[-len(end) :] - end for own, end in zip(goods, ends, strict=True)]
+
+    def _sets(self, first: Masks) -> Masks:
+        """What is kept where the first units are absent, and with ``alone`` also these alone: (masks, units)."""
+        return np.concatenate([~first, first]) if self.alone else ~first
 
     def _good(self, values: Floats, target: Target) -> Floats:
         """What g is for the model's values."""
