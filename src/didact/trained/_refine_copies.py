@@ -67,9 +67,10 @@ class RowCopies:
         return _HELD * sum(weight.numel() * weight.element_size() for weight in self.first.values())
 
     def weights(self, rows: int) -> dict[str, Tensor]:
-        """The first weights of so many rows, as leaves of a graph."""
+        """The first weights of so many rows, as leaves of a graph, each in the order of its dimensions in memory."""
         return {
-            name: weight.expand(rows, *weight.shape).clone().requires_grad_() for name, weight in self.first.items()
+            name: weight.expand(rows, *weight.shape).clone(memory_format=torch.contiguous_format).requires_grad_()
+            for name, weight in self.first.items()
         }
 
     def outputs(self, weights: RowWeights, inputs: ShapeBatch) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -68,7 +69,7 @@ def written(graph: OneGraph, inputs: Inputs, file: Path) -> Path:
     """
     if file.suffix not in SUFFIXES:
         raise ParameterError(f"a graph is written to a file that ends in {' or '.join(SUFFIXES)}, got {file.name!r}")
-    program = _traced(graph, inputs)
+    program = _traced(OneGraph(graph.network, graph.head, _in_order(graph.shape), graph.signal), inputs)
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / file.name
         if file.suffix == ".onnx":
@@ -77,6 +78,14 @@ def written(graph: OneGraph, inputs: Inputs, file: Path) -> Path:
             torch.export.save(program, made)
         disk.write_bytes(file, made.read_bytes())
     return file
+
+
+def _in_order(shape: Shape) -> Shape:
+    """A copy whose weights lie in memory in the order of their dimensions, as files have them."""
+    made = copy.deepcopy(shape)
+    for weight in made.parameters():
+        weight.data = weight.data.contiguous()
+    return made
 
 
 def _traced(graph: OneGraph, inputs: Inputs) -> torch.export.ExportedProgram:
