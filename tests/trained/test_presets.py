@@ -226,7 +226,7 @@ def test_mistakes_are_told(
         train("l2e", model, given, "occlusion", **settings)
 
 
-def test_short_texts_are_learned_from_two_references_unless_one_is_given(model: Model, tmp_path: Path) -> None:
+def test_short_texts_are_learned_from_two_references_unless_one_is_given(model: Model) -> None:
     def learned_from(given: list[str], **settings: Any) -> str:
         return train("l2e", model, given, **settings, **{**SMALL, "epochs": 1}).about.reference
 
