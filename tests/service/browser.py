@@ -84,6 +84,7 @@ class Window:
 
     def accessible(self) -> None:
         """Axe finds nothing serious."""
+        self._styled()
         axe = pytest.importorskip("axe_playwright_python")
         script = (Path(axe.__file__).parent / "axe.min.js").read_text("utf-8")
         self.page.evaluate(script)  # not as an element, which the policy would stop
@@ -94,7 +95,18 @@ class Window:
 
     def fits(self) -> None:
         """Nothing stands beyond the right edge."""
+        self._styled()
         assert self.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+    def background(self) -> str:
+        """The colour behind everything."""
+        self._styled()
+        colour: str = self.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        return colour
+
+    def _styled(self) -> None:
+        """Returns once the sheets are there: after a form is sent, elements may be there before them."""
+        self.page.wait_for_load_state()
 
 
 def _is_near(address: str) -> bool:

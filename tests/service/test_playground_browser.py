@@ -133,7 +133,7 @@ def test_on_a_phone_in_the_dark_images_are_explained(open_window: Any, address: 
     with page.expect_download() as kept:
         page.locator("button[value=png-0]").click()
     assert Path(kept.value.path()).read_bytes().startswith(b"\x89PNG")
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 27)"
+    assert window.background() == "rgb(20, 23, 27)"
     window.fits()
     window.accessible()
 

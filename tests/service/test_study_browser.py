@@ -70,7 +70,7 @@ def test_simulate_on_a_phone_in_the_dark_with_hostile_texts(browser: Any, tmp_pa
                 page.locator("textarea").fill(comment)
             send(window, lambda: page.locator(".answer-form button.main").tap())
         assert {"Foresee", "Learn", "Almost done"} <= seen
-        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 27)"
+        assert window.background() == "rgb(20, 23, 27)"
         assert [row.answer for row in read_answers(study) if row.phase == "survey"] == [comment]
         assert alerts == []
         window.sound()
