@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from didact.models.replay import Padding, Replay
+from didact.models.replay import Padding, Replay, recorded_beside
 
 cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="graphs of kernels are recorded by a GPU")
 
@@ -71,6 +71,28 @@ def test_what_waits_for_the_gpu_is_computed_plainly() -> None:
         (made,) = replay({"x": torch.full((2,), number, device="cuda")})
         assert made.tolist() == [number * number] * 2
     assert replay.recorded == 0
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=cuda)])
+def test_what_is_recorded_beside_the_rest_is_there_when_it_is_joined(device: str) -> None:
+    weight = torch.rand(300, 300, device=device)
+
+    def compute(inputs: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+        with recorded_beside(inputs["x"].device) as join:
+            beside = inputs["x"].cumsum(-1) @ weight
+        plain = inputs["x"] @ weight
+        join()
+        return plain + beside, (
+            plain - beside
+        ).t()  # results of one type lie in one storage, in any order of dimensions
+
+    replay = Replay(compute, [weight])
+    for number in range(5):
+        x = torch.full((4, 300), float(number), device=device)
+        made, wanted = replay({"x": x}), compute({"x": x})
+        assert [own.shape for own in made] == [own.shape for own in wanted]
+        torch.testing.assert_close(made, wanted)
+    assert replay.recorded == (device == "cuda")
 
 
 @cuda

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -50,6 +53,21 @@ class Padding:
 NO_PADDING = Padding(1)
 
 
+@contextmanager
+def recorded_beside(device: torch.device) -> Iterator[Callable[[], None]]:
+    """What is recorded inside is replayed beside what follows it, until the function that this returns is called.
+
+    Nothing changes where nothing is recorded. What is computed inside must not depend on what follows.
+    """
+    if device.type != "cuda" or not torch.cuda.is_current_stream_capturing():
+        yield _nothing_to_join
+        return
+    now, aside = torch.cuda.current_stream(device), torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    aside.wait_stream(now)
+    with torch.cuda.stream(aside):
+        yield lambda: now.wait_stream(aside)
+
+
 @dataclass(frozen=True, eq=False)
 class _Recorded:
     """A graph of kernels with the tensors that it reads and writes, and the weights it was recorded with.
@@ -80,8 +98,15 @@ class _Recorded:
         self.graph.replay()
         if self.joined is None:
             return tuple(own.clone() for own in self.made)
-        parts = torch.split(self.joined.clone(), [own.numel() for own in self.made])
-        return tuple(part.view(own.shape) for part, own in zip(parts, self.made, strict=True))
+        whole = self.joined.clone()
+        return tuple(whole.as_strided(*where) for where in self.places)
+
+    @cached_property
+    def places(self) -> list[tuple[torch.Size, tuple[int, ...], int]]:
+        """Shape, strides and offset of each result in ``joined``."""
+        offsets = accumulate((own.numel() for own in self.made), initial=0)
+        strides = (own.contiguous().stride() for own in self.made)
+        return [(own.shape, steps, offset) for own, steps, offset in zip(self.made, strides, offsets, strict=False)]
 
 
 class Replay:
@@ -179,6 +204,10 @@ class Replay:
         """Inputs of one shape and type as one tensor, if they are."""
         alike = {(own.shape, own.dtype) for own in inputs.values()}
         return torch.stack(list(inputs.values())) if len(alike) == 1 else None
+
+
+def _nothing_to_join() -> None:
+    """There is no other stream."""
 
 
 def _joined(made: Sequence[Tensor]) -> Tensor | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,15 +84,18 @@ def _is_width(text: str) -> bool:
 
 def unit_of_position(units: Units, length: int) -> Ints:
     """Per token position the unit that covers it, -1 for what is always present."""
-    owner = np.full(length, -1, dtype=np.int64)
-    covered = list(chain.from_iterable(units.positions))
-    owner[covered] = np.repeat(np.arange(len(units.positions)), [len(own) for own in units.positions])
+    owner: Ints = units_of_positions([units], length)[0]
     return owner
 
 
 def units_of_positions(units: Sequence[Units], length: int) -> Ints:
     """The same for several examples, a row each: (examples, positions)."""
-    return np.stack([unit_of_position(own, length) for own in units])
+    rows = [[-1] * length for _ in units]  # lists are quicker than arrays here: most units have a position or two
+    for row, own in zip(rows, units, strict=True):
+        for number, positions in enumerate(own.positions):
+            for position in positions:
+                row[position] = number
+    return np.array(rows, dtype=np.int64).reshape(len(units), length)
 
 
 def present_tokens(keep: Keep, owner: Ints) -> Keep:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal, ParamSpec, TypeVar, cast
 
 import numpy as np
 import torch
@@ -22,19 +22,23 @@ from didact.models.load import load_model
 from didact.models.network import NetworkModel
 from didact.models.outputs import check_defined
 from didact.models.planner import run
-from didact.models.replay import NO_PADDING, Padding, Replay
+from didact.models.replay import NO_PADDING, Padding, Replay, recorded_beside
 from didact.ops.masking import unit_of_position, units_of_positions
 from didact.protocols import ExampleLike
 from didact.settings import shown
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.one_graph import OWNER, OneGraph, written
+from didact.trained.shapes._located import Located
 from didact.trained.shapes.base import check_shape
 from didact.types import Example, Prediction, Units
 
 STEP = 16
 """Rows that are replayed have a multiple of so many positions."""
 Replayed = bool | Literal["scores"]
-Scored = Callable[[Sequence[Tensor], Tensor, int], Tensor]
+P = ParamSpec("P")
+T = TypeVar("T")
+Seen = tuple[Located, Tensor]
+"""Where units stand, and which of them are there, (rows, 1, units)."""
 
 
 def attach(model: object, explainer: object, *, replay: Replayed = False, fuse: bool = False) -> AttachedModel:
@@ -123,8 +127,11 @@ class AttachedModel:
         self.model = model
         self.explainer = explainer
         self.graph = OneGraph(model.network, model.head, explainer.shape, explainer.signal)
-        self._by_label = _fused(self._scored) if fuse else self._scored
+        self._seen, self._by_label = self._stand, self._scored
+        if fuse:
+            self._seen, self._by_label = _fused(self._stand), _fused(self._scored)
         own, every = parameters(explainer.shape), [*parameters(model.network), *parameters(explainer.shape)]
+        self._anchor = every[0]  # to know the device without a walk through the network
         self.replay = Replay(self._pass, every, padding=self.padding) if replay is True else None
         self.replay_scores = Replay(self._scores, own) if replay == "scores" else None
 
@@ -215,43 +222,51 @@ class AttachedModel:
             fed: what the graph takes.
             most: units of a row at most; as many as positions where not given.
         """
-        device = self.model.reader.device
-        placed = {name: own.to(device) for name, own in fed.items()}
+        device = self._anchor.device
+        placed = {name: own if own.device == device else own.to(device) for name, own in fed.items()}
         wide = most or placed[OWNER].shape[1]
-        with torch.inference_mode():
-            if self.replay is not None:
-                logits, by_label = self.replay(placed)
-            else:
+        if self.replay is not None:
+            logits, by_label = self.replay(placed)
+        else:
+            with torch.inference_mode():
                 logits, states = self._passed(placed)
                 by_label = self._of_states(states, placed[OWNER], wide)
         rows = logits.shape[0]
         count(forwards=rows, evaluated=rows)
-        return logits, by_label[..., :wide]
+        return logits, by_label if by_label.shape[-1] == wide else by_label[..., :wide]
 
     def _passed(self, placed: Inputs) -> tuple[Tensor, list[Tensor]]:
         with evaluating(self.model.network):
             return self.graph.passed(placed)
 
     def _pass(self, placed: Inputs) -> tuple[Tensor, ...]:
-        """The whole of it, for as many units as positions."""
+        """The whole of it, for as many units as positions; where they stand does not wait for the network."""
+        owner = placed[OWNER]
+        with recorded_beside(owner.device) as join:
+            seen = self._seen(owner, owner.shape[1])
         logits, states = self._passed(placed)
-        return logits, self._by_label(states, placed[OWNER], placed[OWNER].shape[1])
+        join()
+        return logits, self._by_label(states, seen)
 
     def _of_states(self, states: Sequence[Tensor], owner: Tensor, most: int) -> Tensor:
         if self.replay_scores is None:
-            return self._by_label(states, owner, most)
+            return self._by_label(states, self._seen(owner, most))
         named = {str(number): own for number, own in enumerate(states)}
         return self.replay_scores({OWNER: owner, **named})[0]
 
     def _scores(self, read: Inputs) -> tuple[Tensor, ...]:
         """What follows the network, from its states by number and ``owner``."""
         owner = read[OWNER]
-        return (self._by_label([own for name, own in read.items() if name != OWNER], owner, owner.shape[1]),)
+        states = [own for name, own in read.items() if name != OWNER]
+        return (self._by_label(states, self._seen(owner, owner.shape[1])),)
 
-    def _scored(self, states: Sequence[Tensor], owner: Tensor, most: int) -> Tensor:
-        scores = self.graph.scored(states, owner, most)
-        known = torch.arange(most, device=scores.device) <= owner.amax(1, keepdim=True)
-        return scores.transpose(1, 2) * known[:, None]
+    def _stand(self, owner: Tensor, most: int) -> Seen:
+        known = torch.arange(most, device=owner.device) <= owner.amax(1, keepdim=True)
+        return self.graph.shape.located(owner, most), known[:, None]
+
+    def _scored(self, states: Sequence[Tensor], seen: Seen) -> Tensor:
+        where, known = seen
+        return self.graph.scored(states, where).transpose(1, 2) * known
 
     def _read(self, texts: Sequence[ExampleLike]) -> tuple[list[Units], Inputs]:
         units, codes = self._encoded(texts)
@@ -306,15 +321,15 @@ class AttachedModel:
         return [Example(*(" ".join([text] * times) for text in example.texts)) for times in (1, 2, 3)]
 
 
-def _fused(function: Scored) -> Scored:
+def _fused(function: Callable[P, T]) -> Callable[P, T]:
     """The function compiled for any number of rows and positions, when it is called."""
     from torch._dynamo.exc import TorchDynamoException  # imports much that nothing else needs
 
     compiled = torch.compile(function, dynamic=True)
 
-    def call(states: Sequence[Tensor], owner: Tensor, most: int) -> Tensor:
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
-            return compiled(states, owner, most)
+            return compiled(*args, **kwargs)
         except TorchDynamoException as problem:
             reason = " ".join(str(problem).split())
             raise CapabilityError(

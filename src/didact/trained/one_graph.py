@@ -17,6 +17,7 @@ from didact.models.eval_mode import evaluating, frozen
 from didact.models.heads.base import Head
 from didact.models.hidden import watched
 from didact.trained import onnx
+from didact.trained.shapes._located import Located
 from didact.trained.shapes.base import Shape
 from didact.trained.signals.base import Signal
 
@@ -46,7 +47,7 @@ class OneGraph(nn.Module):
         """Inputs in the order of ``names`` -> logits (rows, labels) and scores (rows, positions, labels)."""
         inputs = dict(zip(self.names, columns, strict=True))
         logits, states = self.passed(inputs)
-        return logits, self.scored(states, inputs[OWNER], inputs[OWNER].shape[1])
+        return logits, self.scored(states, self.shape.located(inputs[OWNER], inputs[OWNER].shape[1]))
 
     def passed(self, inputs: Inputs) -> tuple[Tensor, list[Tensor]]:
         """The network's part: logits, and the states that the shape reads."""
@@ -54,9 +55,9 @@ class OneGraph(nn.Module):
         with watched(self.network, self.shape.layers) as states:
             return self.head.outputs(self.network(**fed)), states()
 
-    def scored(self, states: Sequence[Tensor], owner: Tensor, most: int) -> Tensor:
-        """The explainer's part: scores (rows, most, labels)."""
-        return self.signal.scores(self.shape.of_owners(states, owner, most))
+    def scored(self, states: Sequence[Tensor], where: Located) -> Tensor:
+        """The explainer's part: scores (rows, units, labels)."""
+        return self.signal.scores(self.shape.of_located(states, where))
 
 
 def written(graph: OneGraph, inputs: Inputs, file: Path) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -54,38 +54,3 @@ def normalised_positions(states: Sequence[Tensor]) -> Tensor:
     if states[0].device.type == "cpu":
         return torch.cat([functional.layer_norm(own.float(), size) for own in states], -1)
     return functional.layer_norm(torch.stack(list(states), -2).float(), size).flatten(-2)
-
-
-def means_without_padding(
-    states: Sequence[Tensor], owners: Tensor, most: int, project: Callable[[Tensor], Tensor]
-) -> tuple[Tensor, Tensor]:
-    """As ``owner_weights(owners, most) @ project(normalised_positions(states))``, without computing what is 0 in it.
-
-    Positions without a unit are left out, so that shapes depend on the values of ``owners``: a graph that is traced or
-    recorded cannot contain it.
-
-    Returns:
-        (rows, most, width), 0 where there is no unit, and which units are there, (rows, most).
-    """
-    rows, positions = owners.shape
-    flat = owners.flatten()
-    (there,) = (flat >= 0).nonzero(as_tuple=True)
-    size = states[0].shape[-1:]
-    found = torch.cat([own.flatten(0, 1).float() for own in states], -1).index_select(0, there)
-    read = project(functional.layer_norm(found.view(-1, len(states), *size), size).flatten(-2))
-    unit = flat[there] + there // positions * most
-    counts = torch.bincount(unit, minlength=rows * most)
-    sums = read.new_zeros(rows * most, read.shape[-1]).index_add_(0, unit, read)
-    means = (sums / counts.clamp_min(1)[:, None]).view(rows, most, -1)
-    return means, (counts > 0).view(rows, most)
-
-
-def owner_weights(owners: Tensor, most: int) -> Tensor:
-    """The share of each position in each unit's mean: (rows, positions) -> (rows, most units, positions).
-
-    Args:
-        owners: the number of each position's unit, -1 for none.
-        most: units per row; weights are 0 where a row has fewer.
-    """
-    covers = (owners[:, None] == torch.arange(most, device=owners.device)[None, :, None]).float()
-    return covers / covers.sum(-1, keepdim=True).clamp_min(1)

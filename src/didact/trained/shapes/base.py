@@ -18,6 +18,7 @@ from didact.errors import CapabilityError, ParameterError
 from didact.models.planner import Budget
 from didact.protocols import Model
 from didact.registry import Registry
+from didact.trained.shapes._located import Located
 from didact.types import Example, Explanation, Floats, Prediction, Units
 
 Item = Mapping[str, NDArray[np.generic]]
@@ -132,17 +133,30 @@ class Shape(nn.Module, ABC):
 
     @property
     def rides(self) -> bool:
-        """Whether ``of_owners`` computes its numbers from states of ``layers`` in the pass that predicts."""
+        """Whether ``of_located`` computes its numbers from states of ``layers`` in the pass that predicts."""
         return False
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """The explained model's layers whose states ``of_owners`` takes, -1 the last."""
+        """The explained model's layers whose states ``of_located`` takes, -1 the last."""
         return ()
 
-    def of_owners(self, states: Sequence[Tensor], owners: Tensor, most: int) -> Tensor:
+    def located(self, owners: Tensor, most: int) -> Located:
+        """What can be computed of where ``most`` units stand before the states are there.
+
+        Args:
+            owners: (rows, positions), the number of each position's unit, -1 for none.
+            most: units per row of what ``of_located`` returns.
+        """
+        raise ParameterError(self._reads_apart)
+
+    def of_located(self, states: Sequence[Tensor], where: Located) -> Tensor:
         """Numbers of all labels from states of the pass that predicts: (rows, most, labels, outputs)."""
-        raise ParameterError(f"the {self.card.name} does not read the pass that predicts; use the shape 'probe'")
+        raise ParameterError(self._reads_apart)
+
+    @property
+    def _reads_apart(self) -> str:
+        return f"the {self.card.name} does not read the pass that predicts; use the shape 'probe'"
 
     def with_prediction(self, model: Model, units: Sequence[Units]) -> Together | None:
         """The model's predictions and the numbers of all labels from the same passes; None where reading is apart."""

@@ -16,14 +16,14 @@ from torch.nn import functional
 from didact.errors import FormatError, InputError, ParameterError
 from didact.ops.masking import units_of_positions
 from didact.protocols import HIDDEN, Hidden, Model, PredictsWithStates
+from didact.trained.shapes._located import Located, located, owner_weights
+from didact.trained.shapes._packed import Packed, packed
 from didact.trained.shapes._padding import padded
 from didact.trained.shapes._probe_config import ProbeConfig as ProbeConfig
 from didact.trained.shapes._probe_layers import (
     UnitBlock,
     linear,
-    means_without_padding,
     normalised_positions,
-    owner_weights,
 )
 from didact.trained.shapes.base import Item, Shape, ShapeBatch, ShapeCard, Together, register
 from didact.types import Floats, Prediction, Units
@@ -154,7 +154,7 @@ class Probe(Shape):
         states = states if self.project is None else self.project(states)
         present = batch["present"]
         label = None if self.label is None else self.label(target)[:, None]
-        numbers = self._numbers(states, present.sum(1), present, label)
+        numbers = self._numbers(states, _mean(states, present), present, label)
         if self.label is not None:
             return numbers
         each = self._by_label(numbers)
@@ -178,38 +178,53 @@ class Probe(Shape):
     def of_states(self, states: Sequence[Tensor], units: Sequence[Units]) -> Tensor:
         """Numbers of all labels: per layer states (rows, positions, dim) -> (rows, units, labels, outputs)."""
         owners = torch.from_numpy(units_of_positions(units, states[0].shape[1]))
-        return self.of_owners(states, owners, max((len(own) for own in units), default=0))
+        return self.of_located(states, self.located(owners, max((len(own) for own in units), default=0)))
 
-    def of_owners(self, states: Sequence[Tensor], owners: Tensor, most: int) -> Tensor:
-        """The same where ``owners`` (rows, positions) has the number of each position's unit, -1 for none.
+    def located(self, owners: Tensor, most: int) -> Located:
+        """Where units stand: ``owners`` (rows, positions) has the number of each position's unit, -1 for none.
+
+        Args:
+            owners: whole numbers below ``most``.
+            most: units per row of what ``of_located`` returns.
+        """
+        device = self.output.weight.device
+        leaves_out = device.type == "cpu" and not torch.compiler.is_compiling()
+        return Located(owners.to(device), most) if leaves_out else located(owners.to(device), most)
+
+    def of_located(self, states: Sequence[Tensor], where: Located) -> Tensor:
+        """Numbers of all labels: (rows, units, labels, outputs).
 
         Args:
             states: per layer, (rows, positions, dim).
-            owners: whole numbers below ``most``.
-            most: units per row of what is returned.
+            where: the units stand.
         """
-        device = self.output.weight.device
-        placed, owners, project = [own.to(device) for own in states], owners.to(device), self.project or nn.Identity()
-        present: Tensor | None
-        if device.type == "cpu" and not torch.compiler.is_compiling():
-            means, present = means_without_padding(placed, owners, most, project)
-            count = present.sum(1)
-        else:
-            weights = owner_weights(owners, most)
-            means, count = weights @ project(normalised_positions(placed)), weights.sum((1, 2))  # a unit's add up to 1
-            present = weights.sum(-1) > 0 if self.blocks else None
-        return self._by_label(self._numbers(means, count, present, None))
+        placed, project = [own.to(where.owners.device) for own in states], self.project or nn.Identity()
+        if where.weights is None or where.around is None or where.present is None:
+            return self._by_label(self._numbers_packed(packed(placed, where.owners, where.most, project)))
+        read = project(normalised_positions(placed))
+        return self._by_label(self._numbers(where.weights @ read, where.around @ read, where.present, None))
 
-    def _numbers(self, states: Tensor, count: Tensor, present: Tensor | None, label: Tensor | None) -> Tensor:
+    def _numbers(self, states: Tensor, mean: Tensor, present: Tensor, label: Tensor | None) -> Tensor:
         """From what is read of the units to the outputs: (rows, units, size or rank) -> (rows, units, numbers).
 
-        States are 0 where no unit is ``present``, which only ``blocks`` read; ``count`` is how many are.
+        States are 0 where no unit is ``present``; ``mean`` is that of the others, (rows, 1, size or rank).
         """
-        mean = states.sum(1, keepdim=True) / count.clamp_min(1)[:, None, None]
         inner = self.own(states) + self.around(mean)
         inner = functional.gelu(inner if label is None else inner + label)
         for block in self.blocks:
             inner = block(inner, present)
+        numbers: Tensor = self.output(self.dropout(inner))
+        return numbers
+
+    def _numbers_packed(self, units: Packed) -> Tensor:
+        """As ``_numbers`` without labels, and 0 behind the last unit of a row."""
+        around = units.of_rows(self.around(units.mean) + self.own.bias)
+        inner = functional.gelu(torch.addmm(around, units.means, self.own.weight.t()))
+        if not self.blocks:
+            return units.padded(self.output(self.dropout(inner)))
+        inner = units.padded(inner)
+        for block in self.blocks:
+            inner = block(inner, units.present)
         numbers: Tensor = self.output(self.dropout(inner))
         return numbers
 
@@ -232,3 +247,8 @@ class Probe(Shape):
         owners = torch.from_numpy(units_of_positions([units], len(flat))).to(flat.device)
         weights = owner_weights(owners, len(units))[0]
         return np.asarray((weights @ flat).half().cpu().numpy())
+
+
+def _mean(states: Tensor, present: Tensor) -> Tensor:
+    """Of the states of each row's units, which are 0 where none is ``present``: (rows, 1, numbers)."""
+    return states.sum(1, keepdim=True) / present.sum(1).clamp_min(1)[:, None, None]
