@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import csv
 import functools
+import itertools
 import json
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -94,6 +96,11 @@ def grades(name: str, explainer: str) -> Mapping[str, Floats]:
 
 def compared(name: str, metric: str, learned: str, reference: str) -> dict[str, float]:
     """A network beside its reference over the texts where both are defined, how many these are, and how many not."""
+    if not _by_text(name):
+        same = {"metric": metric, "learned": learned, "reference": reference}
+        (row,) = [row for row in study(name)["versus"] if row.items() >= same.items()]
+        n, texts = row["n"], study(name)["texts"]["test"]["texts"]
+        return {key: row[key] for key in ("own", "theirs", "ratio")} | {"n": n, "left_out": texts - n}
     own, theirs = grades(name, learned)[metric], grades(name, reference)[metric]
     both = np.isfinite(own) & np.isfinite(theirs)
     first, second = float(own[both].mean()), float(theirs[both].mean())
@@ -103,7 +110,14 @@ def compared(name: str, metric: str, learned: str, reference: str) -> dict[str, 
 
 def mean(name: str, metric: str, explainer: str) -> float:
     """Mean of an explainer over the test texts where it is defined."""
+    if not _by_text(name):
+        return float(study(name)["means"][explainer][metric][0])
     return float(np.nanmean(grades(name, explainer)[metric]))
+
+
+def _by_text(name: str) -> bool:
+    """Whether values per test text were kept; otherwise the summary has what they came to."""
+    return (RESULTS / "l2e" / name / "records.parquet").is_file()
 
 
 def _lime(name: str) -> str:
@@ -497,6 +511,43 @@ def _probe_grades(record: Mapping[str, Any]) -> tuple[list[str], list[list[str]]
     return ["explainer", "rank correlation", *heads, *expected, *further], lines
 
 
+def _probes(what: str) -> str:
+    """RECORD+RECORD+...: the probe of each record by the settings of its signal and head, beside KernelSHAP."""
+    records = [json.loads((RESULTS / "probe" / f"{name}.json").read_text(encoding="utf-8")) for name in what.split("+")]
+    lower, metrics = records[0]["lower"], list(records[0]["rows"][0]["metrics"])
+    lines = []
+    for record in records:
+        rows = {row["name"]: row["metrics"] for row in record["rows"]}
+        cells = []
+        for metric in metrics:
+            own, theirs, chance = (rows[who][metric]["mean"] for who in ("probe", "kernel_shap 500", "random"))
+            ratio = theirs / own if metric in lower else own / theirs
+            kept = (own - chance) / (theirs - chance)
+            cells.append(f"{own:.3f} ({f'{ratio:.3f}' if theirs > NEAR_NOTHING else '–'}, {kept:.3f})")
+        lines.append([_settings(record["command"]), *cells])
+    heads = [f"{metric} {'↓' if metric in lower else '↑'}" for metric in metrics]
+    return markdown_table(["probe", *heads], lines, "lr")
+
+
+def _settings(command: str) -> str:
+    """What a command of ``benchmarks.probe`` sets of the signal and the head."""
+    words = shlex.split(command)
+    given = dict(
+        itertools.takewhile(
+            lambda pair: len(pair) == 2, (word.split("=", 1) for word in words[words.index("--set") + 1 :])
+        )
+    )
+    signal = {name: json.loads(given.get("signal_settings", "{}")).get(name) for name in ("alone", "warm")}
+    head = "block of attention" if "blocks" in given else "hidden layer"
+    return ", ".join(
+        [
+            json.loads(given.get("signal", '"ablate"')),
+            *(f"{name} {value:g}" for name, value in signal.items() if value is not None),
+            f"{head} of {given.get('width', 256)}",
+        ]
+    )
+
+
 def _probe_costs(record: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
     """Milliseconds of a batch, and how many times the prediction they are."""
     kinds = list(record["rows"][0]["seconds"])
@@ -671,6 +722,7 @@ TABLES: Mapping[str, Callable[[str], str]] = {
     "aml": _aml,
     "flips": _flips,
     "probe": _probe,
+    "probes": _probes,
     "smat": _smat,
     "service": _service,
     "lime": _lime,

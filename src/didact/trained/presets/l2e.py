@@ -79,7 +79,8 @@ class L2E(ExplainerPreset):
         learning_rate: peak of the schedule (encoder 2e-4, scorer and probe 1e-3).
         initialisations: number of restarts, of which the best is kept.
         seed: of the split, the initial weights and the training.
-        fit: further settings of the training, such as batch_rows=64 or precision=bf16.
+        fit: further settings of the training, such as batch_rows=64 or precision=bf16; an encoder's weights are a
+            running mean by default (average=0.25).
         combine: with several references: learn their "average", or keep them "apart": a scorer is then conditioned on
             the reference, and explains as the first.
         fresh: draw new labels in every epoch, with the reference's seed + epoch; for noisy references.
@@ -137,6 +138,7 @@ class L2E(ExplainerPreset):
         self._check_settings(shape)
         rate = RATES[shape] if self.learning_rate is None else self.learning_rate
         own = {"epochs": self.epochs, "learning_rate": rate, "initialisations": self.initialisations}
+        own["average"] = AVERAGES[shape]
         recipe = Distillation(
             method=self.card.name,
             shape=shape,
@@ -212,6 +214,9 @@ SETTINGS: Mapping[str, Mapping[str, object]] = {
 
 RATES: Mapping[str, float] = {"encoder": 2e-4, "scorer": 1e-3, "probe": 1e-3}
 """Learning rate of each shape."""
+
+AVERAGES: Mapping[str, float] = {"encoder": 0.25, "scorer": 0.0, "probe": 0.0}
+"""Share of the training over which each shape's weights are averaged."""
 
 _CHOICES = {
     "shape": get_args(ShapeChoice),
