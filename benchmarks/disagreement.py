@@ -2,21 +2,26 @@
 
 A network learns LRP on film-review sentences. On new texts of several kinds the reference is run too, so that the
 disagreement that was expected, without and with checks, can be held against the one that is there; and a fallback to
-the reference is tried.
+the reference is tried: how faithful explanations are before and after it, by five metrics, beside the reference and
+random scores.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.common import load_network, machine, prepare
 from didact.attribution.lrp import Lrp
+from didact.attribution.random import Random
 from didact.data.load import load_data
+from didact.experiments.masking.judges import Judge, panel
 from didact.models.compose import compose
 from didact.models.network import NetworkModel
 from didact.stats.correlation import spearman
@@ -25,7 +30,7 @@ from didact.trained.checking import CHECKS
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.fidelity import agreement_with_reference
 from didact.trained.train import train
-from didact.types import Example
+from didact.types import Example, Explanation, Floats
 
 KINDS = {"film reviews": ("sst2", "test"), "tweets": ("emotion", "test"), "news": ("ag_news", "test")}
 SETTINGS: dict[str, dict[str, object]] = {
@@ -34,6 +39,7 @@ SETTINGS: dict[str, dict[str, object]] = {
 }
 """Networks: one that reads the model's tokens, and that of ``didact train l2e`` when nothing is set."""
 FEWEST, MOST = 5, 40
+RESAMPLES = 2_000
 
 
 def main() -> None:
@@ -58,7 +64,7 @@ def main() -> None:
     print(explainer.verdict, flush=True)
     assert explainer.disagreement is not None
     assert explainer.checked is not None
-    record = {
+    record: dict[str, Any] = {
         "command": f"python -m benchmarks.disagreement --train {args.train} --texts {args.texts} "
         f"--network {args.network} --checks {args.checks}"
         + ("" if args.beside is None else f" --beside {args.beside}")
@@ -98,9 +104,10 @@ def _kind(model: NetworkModel, explainer: LearnedExplainer, source: str, split: 
     assert explainer.disagreement is not None
     assert explainer.checked is not None
     threshold, doubtful = explainer.disagreement.threshold, checked > explainer.checked.threshold
+    again = {"fallback": expected > threshold, "checked fallback": doubtful}
     return {
-        "rank correlation": spearman(expected[known], observed[known]),
-        "checked rank correlation": spearman(checked[known], observed[known]),
+        **_correlation(expected[known], observed[known], "rank correlation"),
+        **_correlation(checked[known], observed[known], "checked rank correlation"),
         "checked expected": float(checked[known].mean()),
         "checked above the threshold": float(doubtful[known].mean()),
         "observed after a checked fallback": float(np.where(doubtful, 0.0, observed)[known].mean()),
@@ -111,7 +118,33 @@ def _kind(model: NetworkModel, explainer: LearnedExplainer, source: str, split: 
         "above the threshold": float((expected[known] > threshold).mean()),
         "expected of each": [round(value, 4) for value in expected[known].tolist()],
         "observed of each": [round(value, 4) for value in observed[known].tolist()],
+        "checked of each": [round(value, 4) for value in checked[known].tolist()],
+        "metrics": {judge.name: _restored(judge, model, learned, reference, again) for judge in panel()},
     }
+
+
+def _correlation(first: Floats, second: Floats, name: str) -> dict[str, float]:
+    """Spearman's with its 95 % interval, by resampled texts."""
+    rng = np.random.default_rng(0)
+    drawn = [rng.integers(len(first), size=len(first)) for _ in range(RESAMPLES)]
+    low, high = np.percentile([spearman(first[rows], second[rows]) for rows in drawn], (2.5, 97.5))
+    return {name: spearman(first, second), f"{name} low": float(low), f"{name} high": float(high)}
+
+
+def _restored(
+    judge: Judge,
+    model: NetworkModel,
+    learned: Sequence[Explanation],
+    reference: Sequence[Explanation],
+    again: Mapping[str, NDArray[np.bool_]],
+) -> dict[str, float]:
+    """Means of a metric: of the network, with the reference instead where it is run again, of it alone, by chance."""
+    own, theirs = judge.grades(model, learned), judge.grades(model, reference)
+    chance = judge.grades(model, Random().explain(model, [one.example for one in learned]))
+    values = {"network": own, **{name: np.where(rows, theirs, own) for name, rows in again.items()}}
+    values |= {"reference": theirs, "random": chance}
+    defined = np.isfinite(np.stack(list(values.values()))).all(0)
+    return {name: float(each[defined].mean()) for name, each in values.items()} | {"n": int(defined.sum())}
 
 
 if __name__ == "__main__":

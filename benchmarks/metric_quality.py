@@ -15,7 +15,7 @@ from pathlib import Path
 
 from didact.data.corpus import generate
 from didact.experiments.grading.planted_truth import LABELS, gradable, measure, needle_predict, needle_texts
-from didact.experiments.grading.reliability import RECORD, Reliability
+from didact.experiments.report.reliability import RECORD, Reliability
 from didact.models.load import load_model
 from didact.provenance import versions
 from didact.render.markup import markdown_table, markdown_text

@@ -27,10 +27,13 @@ from didact.experiments.distillation.kept import KEPT, STABLE, kept_table, netwo
 from didact.experiments.distillation.summary import gather
 from didact.experiments.masking import report as masking_report
 from didact.experiments.masking.findings import MaskingFindings
+from didact.experiments.papers.agreement import averages
+from didact.experiments.report import reliability
 from didact.experiments.report.markdown import bullets
 from didact.experiments.report.table import as_markdown
 from didact.experiments.scaffolding import report as scaffolding_report
 from didact.experiments.scaffolding.findings import ScaffoldingFindings
+from didact.experiments.simulability.findings import find
 from didact.render.markup import markdown_table, markdown_text
 from didact.stats.bootstrap import interval
 from didact.stats.means import mean_tests
@@ -193,6 +196,24 @@ def _disagreement(ending: str) -> str:
     return f"Made by `{record['command']}`.\n\n" + markdown_table(["kind", *DISAGREEMENT.values()], rows, "lr")
 
 
+def _default_speed(names: str) -> str:
+    """NAME+NAME+...: milliseconds of a text on the GPU for the one network of each study and its references."""
+    kinds = ("prediction made", "prediction known")
+    rows = []
+    for name in names.split("+"):
+        speed = study(name)["speed"]
+        times = speed["seconds per text"]
+        (label,) = speed["documents per second"]
+        known = ("lime", "kernel_shap", label, f"{label}, one text at a time")
+        made = [f"{1000 * times[who]:.3g}" for who in ("prediction", *known)]
+        over = [f"{times['lime'] / own:.1f}" for own in (times[label] + times["prediction"], times[label])]
+        rates = [f"{speed['documents per second'][label][kind]:,.0f}" for kind in kinds]
+        rows.append([name, *made, *over, *rates])
+    heads = ("prediction", "LIME", "KernelSHAP", "network", "network, one text at a time")
+    further = [f"{what}: {kind}" for what in ("LIME's time in network's", "texts a second") for kind in kinds]
+    return markdown_table(("run", *heads, *further), rows, "lr")
+
+
 def _gpu(_: str) -> str:
     """Texts per second on the GPU."""
     kinds = ("prediction made", "prediction known", "texts read")
@@ -287,6 +308,20 @@ def _gain_cell(points: Sequence[float], p: float | None, digits: int) -> str:
     return f"{gained:+.{digits}f}{star} [{low:.{digits}f}, {high:.{digits}f}]".replace("-", "−")
 
 
+def _agreement(name: str) -> str:
+    """Mean Kendall's tau between the settings of a simulation, beside the paper's."""
+    rows = [
+        [one.title, f"{one.published:.2f}", f"{one.mean:.2f}".replace("-", "−"), f"{one.pairs}"]
+        for one in averages(find(RESULTS / "simulability" / name))
+    ]
+    return markdown_table(("mean τ", "paper", "here", "pairs"), rows, "lr")
+
+
+def _reliability(metrics: str) -> str:
+    """METRIC,METRIC,...: how often each orders explanations of known quality rightly."""
+    return reliability.sentence(metrics.split(","))
+
+
 def _graded_hints(name: str) -> str:
     """What metrics give the explanations of a simulation and the hints of its controls."""
     folder = RESULTS / "simulability" / name
@@ -365,11 +400,14 @@ def _tau_figure(wanted: Mapping[str, Any]) -> float:
 
 
 def _speed_figure(wanted: Mapping[str, Any]) -> float:
-    """Median milliseconds of a line; of several, how many times longer the first takes than the others together."""
+    """Median milliseconds of a line; of several, how many times longer the first takes than the others together.
+
+    Ratios are of the same round, as in the table of ratios: what else a machine does changes from round to round.
+    """
     times = json.loads((RESULTS / "speed.json").read_text(encoding="utf-8"))["l2e"]["raw"]["times"][wanted["batch"]]
     lines = [wanted["speed"]] if isinstance(wanted["speed"], str) else wanted["speed"]
-    first, *others = (float(np.median([each["cpu"] for each in times[line]])) for line in lines)
-    return first / sum(others) if others else 1000 * first
+    first, *others = (np.array([each["cpu"] for each in times[line]]) for line in lines)
+    return float(np.median(first / sum(others) if others else 1000 * first))
 
 
 def _json_figure(wanted: Mapping[str, Any]) -> float:
@@ -732,6 +770,9 @@ TABLES: Mapping[str, Callable[[str], str]] = {
     "between": _between,
     "disagreement": _disagreement,
     "gpu": _gpu,
+    "gpu-default": _default_speed,
+    "agreement": _agreement,
+    "reliability": _reliability,
     "grades": _grades,
     "gains": _gains,
     "graded": _graded_hints,

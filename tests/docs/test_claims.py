@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks import common, evaluation, memory, metric_quality, planted, shapley
 from didact.experiments.distillation.summary import gather, versus
-from didact.experiments.grading import reliability
+from didact.experiments.report import reliability
 from tests.docs.test_docs import REPO, script
 
 RESULTS = REPO / "docs" / "results"

@@ -178,6 +178,16 @@ def test_the_report_shows_what_is_kept_and_how_stable_it_is(finished: Path) -> N
     report = markdown(summary)
     assert KEPT_NOTE in report
     assert STABLE_NOTE in report
+    assert "(planted truth; chance 0.50): log_odds_difference " in report
+
+
+def test_tables_say_on_how_many_texts_a_metric_is_defined(finished: Path) -> None:
+    summary = read_summary(finished / "sst2")
+    learned = next(learned for _, learned, _ in networks_of(summary))
+    means = summary["means"] | {learned: {name: [*row[:2], 4] for name, row in summary["means"][learned].items()}}
+    for table in (kept_table, stable_table):
+        assert " (4) |" not in table(summary)
+        assert table({**summary, "means": means}).count(" (4) |") > 3
 
 
 def test_training_texts_can_be_labelled_with_fewer_samples_and_a_reference_graded_alone(tmp_path: Path) -> None:
@@ -311,6 +321,16 @@ def test_tables_show_measured_beside_published(finished: Path, capsys: pytest.Ca
     assert "cola: nothing was measured" in shown
     assert main(["reproduce", "l2e", "--results", str(finished)]) == 0
     assert "## Figure 3" in capsys.readouterr().out
+
+
+def test_tables_compare_what_is_defined_on_the_same_texts() -> None:
+    learned = "l2e labelling(lime)"
+    rows = {"lime": np.array([1.0, 2.0, 3.0, np.nan]), learned: np.array([np.nan, 4.0, 6.0, 8.0])}
+    lines = l2e.table(2, l2e.Results(None, {"sst2": {grading.POSITIVE: rows}})).splitlines()
+    own, theirs = ([cell.strip() for cell in line.split("|")][6] for line in lines if line.startswith("| lime |"))
+    assert (own[:6], theirs[:6]) == ("**2.50", "**5.00")
+    assert own.endswith(" (2)")
+    assert theirs.endswith(" (2)")
 
 
 def test_the_results_in_the_documentation_are_shown_with_their_texts(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from didact.attribution.human import Human
-from didact.experiments.grading import reliability
 from didact.experiments.grading.planted_truth import (
     LABELS,
     _reliability,
@@ -17,6 +16,7 @@ from didact.experiments.grading.planted_truth import (
     needle_texts,
 )
 from didact.experiments.masking.judges import PANEL
+from didact.experiments.report import reliability
 from didact.metrics.base import METRICS
 from didact.models.load import load_model
 from didact.protocols import Evidence, Model

@@ -24,12 +24,13 @@ from didact.experiments.engine.run import run_job
 from didact.experiments.engine.steps import RunOptions
 from didact.experiments.grading.recipe import GradingRecipe
 from didact.experiments.papers import simulability
+from didact.experiments.papers.agreement import averages
 from didact.experiments.simulability import prepare
 from didact.experiments.simulability.findings import find
 from didact.experiments.simulability.job import SimulabilityJob
 from didact.experiments.simulability.recipe import SimulabilityRecipe
 from didact.experiments.simulability.records import from_records, to_records
-from didact.experiments.simulability.report import markdown, page, picture, plain, write
+from didact.experiments.simulability.report import markdown, notes, page, picture, plain, write
 from didact.simulation.simulability import NONE, Failure, LearningCurves, Setting, Simulation
 from didact.store import records as record_store
 from didact.store.outcomes import OutcomeStore
@@ -434,6 +435,33 @@ def test_tables_put_measured_beside_published(finished: Path, capsys: pytest.Cap
     assert "bilstm_attention, attention, 500 training texts" in six
     assert "minilm, attention" not in six
     assert "ridge" not in five + six
+    assert "| attention | **90.5** (+3.2 [2.3, 4.1] *) |" in five
+    assert "| 1.25 |" in five  # over the four settings of this table
+    nine = simulability.table(9, measured)
+    assert "| label_leak | – | **0.31** | – | **0.03** |" in nine
+    assert "| here: overlap |" in simulability.table(1, measured)
+
+
+def test_agreements_are_averaged_over_the_pairs_that_the_paper_averages() -> None:
+    measured = simulability.read(Path(__file__).parents[2] / "docs" / "results" / "simulability")
+    run = next(one for one in measured if one.name == "imdb")
+    found = {one.title: one for one in averages(run)}
+    taus = {
+        (pair.first.student, pair.first.channel, pair.second.student, pair.second.channel, pair.first.size): pair.tau
+        for pair in run.verdict.agreements
+        if pair.first.size == pair.second.size
+    }
+    students = ("minilm", "bilstm_attention")
+    own = [taus[one, "attention", one, "labelling", size] for one in students for size in (500, 2000)]
+    between = [taus["minilm", "labelling", "bilstm_attention", "labelling", size] for size in (500, 2000)]
+    assert found["attention against labelling, one student"].mean == pytest.approx(np.mean(own))
+    assert found["between students, labelling"].mean == pytest.approx(np.mean(between))
+    assert found["between all students and channels"].pairs == 2 * 6
+    assert found["with sufficiency and comprehensiveness"].pairs == 2 * 8
+    assert "(planted truth; chance 0.50): sufficiency " in " ".join(notes(run))
+
+
+def test_tables_of_the_paper_stand_alone_where_nothing_was_measured(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Not measured yet: didact run recipes/simulability/movies.toml" in simulability.table(3, [])
     assert main(["reproduce", "simulability", "--table", "4"]) == 0
     assert "| alignment | 37.3 |" in capsys.readouterr().out

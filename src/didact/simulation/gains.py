@@ -199,17 +199,26 @@ def compute_gains(simulation: Simulation, metric: str = "", *, seed: int = 0) ->
     gains = [gain for setting, table in tables.items() for gain in _gains(simulation, setting, table, at_once, seed)]
     gains, tests = _corrected(gains)
     real = {method for method in simulation.methods if method not in simulation.controls}
-    means = {
-        str(setting): {
-            gain.method: gain.score for gain in gains if gain.setting == setting and gain.method in {NONE, *real}
-        }
-        for setting in tables
-    }
-    means = {setting: row for setting, row in means.items() if np.isfinite(list(row.values())).all()}
     agreements = tuple(_agreement(tables, pair, sorted(real), seed) for pair in combinations(tables, 2))
-    ranks = average_ranks(means, higher_is_better=at_once not in ERRORS)
+    ranks = ranks_in(gains, list(tables), at_once)
     items = max((matrix.shape[1] for table in tables.values() for matrix in table.values()), default=0)
     return SimulabilityGains(name, tuple(gains), ranks, agreements, len(simulation.failures), tests, items)
+
+
+def ranks_in(gains: Sequence[Gain], settings: Sequence[Setting], metric: str) -> dict[str, float]:
+    """Average rank of "none" and of what is no control, over those settings in which all of them have a score.
+
+    Args:
+        gains: of a simulation.
+        settings: that count.
+        metric: that a score is, or whose area it is.
+    """
+    means = {
+        str(setting): {gain.method: gain.score for gain in gains if gain.setting == setting and not gain.control}
+        for setting in settings
+    }
+    means = {setting: row for setting, row in means.items() if np.isfinite(list(row.values())).all()}
+    return average_ranks(means, higher_is_better=metric not in ERRORS)
 
 
 def scores(simulation: Simulation, metric: str) -> dict[Setting, dict[str, Floats]]:

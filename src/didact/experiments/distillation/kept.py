@@ -33,12 +33,12 @@ KEPT_NOTE = (
     "learned / reference (random scores) = kept: (learned - random) / (reference - random), so that 1 is as good as "
     "the reference and 0 is chance, for every metric. The reference's scores are taken as given. *: the means of "
     "learned and reference differ significantly, tested over all metrics and networks of the study together. Means are "
-    "over all test texts on which a metric is defined."
+    "over all test texts on which a metric is defined; (n): how many these are, where some are left out."
 )
 STABLE_NOTE = (
     "IoU with similar texts less that of the same scores shuffled over their texts: learned / reference. ⁺: the "
     "learned explainer's is significantly above 0, chance (tested over this table together); *: it differs "
-    "significantly from the reference's."
+    "significantly from the reference's; (n): texts with similar ones, where some have none."
 )
 READS = {"tokens": "", "words": ", reads words", "model": ", copy of the model", "states": ", reads states"}
 """How a network is named by what it reads."""
@@ -106,7 +106,8 @@ def _kept(summary: Options, metric: str, learned: str, reference: str) -> str:
         return "–"
     share = (own - chance) / (theirs - chance) if theirs != chance else math.nan
     shown = f"{share:.2f}" if math.isfinite(share) else "–"
-    return f"{own:.3g} / {theirs:.3g} ({chance:.3g}) = {shown}{_star(summary, metric, learned, reference)}"
+    star, count = _star(summary, metric, learned, reference), _count(summary, metric, learned)
+    return f"{own:.3g} / {theirs:.3g} ({chance:.3g}) = {shown}{star}{count}"
 
 
 def _stable(summary: Options, metric: str, learned: str, reference: str) -> str:
@@ -115,12 +116,19 @@ def _stable(summary: Options, metric: str, learned: str, reference: str) -> str:
         return "–"
     known: Sequence[Options] = summary.get("above_chance", ())
     above = any(row["above"] for row in known if (row["metric"], row["explainer"]) == (metric, learned))
-    return f"{own:.3g}{'⁺' if above else ''} / {theirs:.3g}{_star(summary, metric, learned, reference)}"
+    star, count = _star(summary, metric, learned, reference), _count(summary, metric, learned)
+    return f"{own:.3g}{'⁺' if above else ''} / {theirs:.3g}{star}{count}"
 
 
 def _mean(summary: Options, who: str, metric: str) -> float:
     known = summary["means"].get(who, {}).get(metric)
     return math.nan if known is None else float(known[0])
+
+
+def _count(summary: Options, metric: str, who: str) -> str:
+    """On how many texts a metric is defined, where it is not on all test texts."""
+    texts, n = summary["texts"]["test"]["texts"], summary["means"][who][metric][2]
+    return f" ({n:,})" if n < texts else ""
 
 
 def _star(summary: Options, metric: str, learned: str, reference: str) -> str:

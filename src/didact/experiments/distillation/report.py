@@ -8,10 +8,19 @@ from itertools import product
 from pathlib import Path
 
 from didact import disk
-from didact.experiments.distillation.kept import KEPT_NOTE, READS, STABLE_NOTE, kept_table, learnable, stable_table
+from didact.experiments.distillation.kept import (
+    KEPT,
+    KEPT_NOTE,
+    READS,
+    STABLE_NOTE,
+    kept_table,
+    learnable,
+    stable_table,
+)
 from didact.experiments.distillation.recipe import READINGS, SIGNALS, learned_label
 from didact.experiments.engine.objects import read_object
 from didact.experiments.engine.toml import Options, Plain
+from didact.experiments.report import reliability
 from didact.render.markup import markdown_table, markdown_text
 
 COLUMNS = {
@@ -55,6 +64,7 @@ def markdown(summary: Options) -> str:
     parts = [title, table(summary), NOTE]
     for made, note in ((kept_table(summary), KEPT_NOTE), (stable_table(summary), STABLE_NOTE)):
         parts += [made, note] if made else []
+    parts += reliability.notes(metric for metric in {**COLUMNS, **KEPT} if metric in summary["means"].get("random", {}))
     return "\n\n".join(parts) + "\n"
 
 

@@ -19,8 +19,8 @@ from itertools import combinations
 import numpy as np
 
 from didact.attribution.human import Human
-from didact.experiments.grading.reliability import Reliability
 from didact.experiments.masking.judges import GIVEN
+from didact.experiments.report.reliability import Reliability
 from didact.metrics.base import METRICS
 from didact.protocols import Evidence, Metric, Model
 from didact.stats.bootstrap import interval

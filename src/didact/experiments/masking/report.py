@@ -13,6 +13,7 @@ from didact.experiments.distillation.summary import spread
 from didact.experiments.engine.toml import Options
 from didact.experiments.masking.findings import MaskingFindings
 from didact.experiments.masking.recipe import RANDOM, trained_label
+from didact.experiments.report import reliability
 from didact.experiments.report.files import json_text, write_files
 from didact.experiments.report.formatting import interval, number, p_value, settings
 from didact.experiments.report.markdown import bullets, document
@@ -51,9 +52,15 @@ def report(folder: Path, formats: Sequence[str] | None, console: Console) -> lis
     """Print the tables, write the report, and return the files."""
     findings = MaskingFindings.read(folder)
     shown = [(title, _brief(table) if len(table.columns) > WIDEST else table) for title, table in tables(findings)]
-    print_report(console, findings.sentences, shown, NOTES)
+    print_report(console, findings.sentences, shown, notes(findings))
     files = {"md": ("report.md", markdown), "json": ("report.json", as_json), "html": ("report.html", page)}
     return write_files(findings, folder, files, formats or FORMATS)
+
+
+def notes(findings: MaskingFindings) -> list[str]:
+    """How to read the tables, and how well those of the metrics that were graded rank explanations of known quality."""
+    study = findings.summary["study"]
+    return [*NOTES, *reliability.notes(given["metric"] for given in (*study["metrics"], *study["unseen"]))]
 
 
 def tables(findings: MaskingFindings) -> list[tuple[str, ReportTable]]:
@@ -158,7 +165,7 @@ def markdown(findings: MaskingFindings) -> str:
     parts.append(bullets(map(markdown_text, findings.sentences)))
     for title, table in tables(findings):
         parts += [f"## {markdown_text(title)}", as_markdown(table)]
-    return document([*parts, "## Keep in mind", bullets(map(markdown_text, NOTES)), _made(findings)])
+    return document([*parts, "## Keep in mind", bullets(map(markdown_text, notes(findings))), _made(findings)])
 
 
 def as_json(findings: MaskingFindings) -> str:
@@ -175,14 +182,14 @@ def page(findings: MaskingFindings) -> str:
     sections = [
         Section(f"part-{at}", title, scrolling(table, title)) for at, (title, table) in enumerate(tables(findings))
     ]
-    notes = html_bullets(NOTES) + paragraph(_made(findings))
+    small = html_bullets(notes(findings)) + paragraph(_made(findings))
     return Page(
         findings.name,
         TOPIC,
         _lead(findings),
         "Do explainers that are trained for a metric lead on it, and what do they lose?",
         findings.sentences,
-        [*sections, Section("notes", "Keep in mind", notes)],
+        [*sections, Section("notes", "Keep in mind", small)],
     ).html()
 
 

@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypedDict, cast
 
+import numpy as np
+
 from didact.errors import FormatError, InputError, ParameterError
 from didact.experiments.distillation import grading
 from didact.experiments.distillation.report import read_summary
@@ -249,18 +251,21 @@ def _row(printed: L2ETable, results: Results, columns: Sequence[_Column], refere
 
 def _measured(results: Results, column: _Column, reference: str, who: str) -> str:
     metric = column.both if who == "Both" else column.metric
-    label = reference if who == "A" else f"l2e {column.signal}({reference})"
+    learned = f"l2e {column.signal}({reference})"
+    label, other = (reference, learned) if who == "A" else (learned, reference)
     if reference == RANDOM:
         metric = _OF_CHANCE.get(metric, metric)
-    values = results.grades.get(column.data, {}).get(metric, {}).get(label)
-    if values is None:
+    rows = results.grades.get(column.data, {}).get(metric, {})
+    if label not in rows:
         return "–"
-    mean, half, n = spread(values)
+    compared = np.isfinite(rows[other]) if other in rows else True
+    mean, half, n = spread(np.where(compared, rows[label], np.nan))
     if not n:
         return "–"
     test = results.tests.get((column.data, metric, label, reference))
     mark = "*" if who == "L2E" and test is not None and test.adjusted < ALPHA else ""
-    return _number(mean * column.scale, half * column.scale) + mark
+    count = f" ({n:,})" if n < len(rows[label]) else ""
+    return _number(mean * column.scale, half * column.scale) + mark + count
 
 
 def _number(mean: float, half: float) -> str:
@@ -274,7 +279,8 @@ def _heads(printed: L2ETable) -> list[str]:
 
 def _notes(printed: L2ETable, results: Results) -> list[str]:
     lines = [
-        f"Paper: {REFERENCE}. Here: mean ± 1.96 standard errors over texts, initialisations averaged; * differs from A "
+        f"Paper: {REFERENCE}. Here: mean ± 1.96 standard errors over the test texts on which both A and L2E are "
+        "defined, initialisations averaged; (n): how many these are, where some are left out; * differs from A "
         "(Wilcoxon, Holm). Models, texts and sample sizes are not the paper's: compare rows, not numbers."
     ]
     columns = [_column(printed, place) for place in range(len(printed.columns))]

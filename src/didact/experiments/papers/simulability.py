@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from didact.errors import InputError, ParameterError
+from didact.experiments.papers.agreement import averages
 from didact.experiments.papers.cells import Cell, cells, shown
 from didact.experiments.report.formatting import two_decimals
 from didact.experiments.report.table import as_markdown
 from didact.experiments.simulability.findings import SimulabilityFindings, find, setting_label
 from didact.experiments.simulability.report import overlap_table
 from didact.render.markup import markdown_table
-from didact.simulation.gains import Gain, SettingAgreement
+from didact.simulation.gains import Gain, SettingAgreement, ranks_in
 from didact.simulation.simulability import NONE
 
 REFERENCE = "Pruthi et al. 2022"
@@ -28,6 +29,8 @@ HUMAN = "human"
 STUDENTS = "students.parquet"
 """Of runs of older versions, which ``find`` refuses with the command that converts them."""
 CHANNELS = ("attention", "labelling", "alignment")
+METRICS = 9
+"""Number of the table of sufficiency and comprehensiveness."""
 
 
 PrintedColumn = tuple[str, str, str, str]
@@ -131,7 +134,7 @@ integrated_gradients 84.8 82.3 84.9 83.6 84.8 82.4 84.1 80.3
 attention 84.7 82.6 85.5 81.8 85.3 82.1 83.7 80.6
 """),
             "The average rank correlation τ between the configurations is 0.95; labelling had 4,000 examples there, "
-            "attention 2,000.",
+            "attention 2,000; here both have 2,000.",
             "sensitivity",
         ),
         PruthiTable(
@@ -228,25 +231,35 @@ def _beside(printed: PruthiTable, runs: Sequence[SimulabilityFindings]) -> str:
         for column in printed.columns
         for side in ("paper", "here")
     ]
+    published = printed.rows or {}
+    nothing = (None,) * len(printed.columns)
     rows = [
         [
             name,
             *(
                 text
-                for column, cell in zip(printed.columns, row, strict=True)
+                for column, cell in zip(printed.columns, published.get(name, nothing), strict=True)
                 for text in (shown(cell), _measured(printed, runs, name, column))
             ),
         ]
-        for name, row in (printed.rows or {}).items()
+        for name in dict.fromkeys([*published, *_further(printed, runs)])
     ]
     return markdown_table(["", *heads], rows, "lr")
+
+
+def _further(printed: PruthiTable, runs: Sequence[SimulabilityFindings]) -> list[str]:
+    """What metrics graded here and the paper's table of metrics does not have."""
+    if printed.number != METRICS:
+        return []
+    known = [given["values"] for run in runs for given in run.extras.get("metrics", {}).values()]
+    return [name for values in known for name in values]
 
 
 def _measured(
     printed: PruthiTable, runs: Sequence[SimulabilityFindings], row: str, column: tuple[str, str, str, str]
 ) -> str:
     """The measured mean of a cell with half of its interval, and its gain where there is one."""
-    if printed.number == 9:
+    if printed.number == METRICS:
         values = [run.extras.get("metrics", {}).get(column[0], {}).get("values", {}).get(row) for run in runs]
         known = [value for value in values if value is not None]
         return f"**{known[0]:.2f}**" if known else "–"
@@ -274,14 +287,22 @@ def _cell(run: SimulabilityFindings, one: Gain) -> str:
 def _measured_alone(number: int, run: SimulabilityFindings) -> list[str]:
     """What was measured for tables that are pictures in the paper."""
     if number == 1:
-        return [as_markdown(overlap_table(run, "here"), str), ""]
+        return [as_markdown(overlap_table(run, f"here: {run.name}"), str), ""]
     if number == 10:
         rows = [
             [setting_label(pair.first), setting_label(pair.second), _with_interval(pair)]
             for pair in run.verdict.agreements
         ]
         rows += [[row.metric, row.setting, two_decimals(row.tau)] for row in run.metrics]
-        return [markdown_table(["setting", "and setting", "τ here"], rows), ""]
+        means = [
+            [one.title, f"{one.published:.2f}", f"**{two_decimals(one.mean)}** ({one.pairs})"] for one in averages(run)
+        ]
+        return [
+            markdown_table(["mean τ (pairs of settings)", "paper", f"here: {run.name}"], means, "lr"),
+            "",
+            markdown_table(["setting", "and setting", f"τ here: {run.name}"], rows),
+            "",
+        ]
     if number in (5, 6):
         return _of_students(number, run)
     if number == 3 and run.noise:
@@ -297,14 +318,15 @@ def _of_students(number: int, run: SimulabilityFindings) -> list[str]:
     if not settings:
         return []
     methods = [NONE, *run.simulation.methods]
+    ranks = ranks_in(run.verdict.gains, settings, run.verdict.metric)
     rows = []
     for method in methods:
         by_setting = {one.setting: one for one in run.verdict.gains if one.method == method}
-        rank = run.verdict.ranks.get(method, math.nan)
+        rank = ranks.get(method, math.nan)
         cells_ = [_cell(run, by_setting[s]) if s in by_setting else "–" for s in settings]
         name = f"{method} (control)" if method in run.simulation.controls else method
         rows.append([name, *cells_, f"{rank:.2f}" if math.isfinite(rank) else "–"])
-    return [markdown_table(["here", *map(setting_label, settings), "average rank"], rows), ""]
+    return [markdown_table([f"here: {run.name}", *map(setting_label, settings), "average rank"], rows), ""]
 
 
 def _with_interval(pair: SettingAgreement) -> str:

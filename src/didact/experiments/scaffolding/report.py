@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from didact.experiments.report import charts
+from didact.experiments.report import charts, reliability
 from didact.experiments.report.charts import Bar, Caption, Series
 from didact.experiments.report.files import json_text, write_files
 from didact.experiments.report.formatting import interval, p_value, settings
@@ -145,7 +145,7 @@ def markdown(findings: ScaffoldingFindings) -> str:
         parts += [f"### Weights of heads in hundredths: {markdown_text(label)}"]
         parts += [f"```\n{heads_text(weights, layers)}\n```"]
     made = bullets(markdown_text(f"{name}: {value}") for name, value in _made(findings))
-    return document([*parts, "## Keep in mind", bullets(NOTES), "## How it was made", made])
+    return document([*parts, "## Keep in mind", bullets(notes(findings)), "## How it was made", made])
 
 
 def as_json(findings: ScaffoldingFindings) -> str:
@@ -176,6 +176,11 @@ def as_json(findings: ScaffoldingFindings) -> str:
     return json_text(values | {"explainers": findings.trainings, "manifest": dict(findings.taught.manifest)})
 
 
+def notes(findings: ScaffoldingFindings) -> list[str]:
+    """How to read the numbers, and how well agreement with people ranks explanations of known quality."""
+    return [*NOTES, *(reliability.notes(["rationale_auc"]) if findings.rated_sides else ())]
+
+
 def picture(findings: ScaffoldingFindings) -> str:
     """The learning curves of the first group that has any, as an SVG file."""
     drawn = (_curve_chart(findings, group) for group in findings.groups)
@@ -193,7 +198,7 @@ def page(findings: ScaffoldingFindings) -> str:
         Section("sizes", "More training texts", "".join(map(partial(_size_chart, findings), _students(findings)))),
         *(Section(f"table-{at}", title, scrolling(table, title)) for at, (title, table) in enumerate(named)),
         Section("heads", "Weights of heads", maps),
-        Section("notes", "Keep in mind", html_bullets(NOTES, "notes")),
+        Section("notes", "Keep in mind", html_bullets(notes(findings), "notes")),
         Section("made", "How it was made", scrolling(ReportTable.of(("what", ""), _made(findings)), "Settings")),
     ]
     lead = f"Explainers are trained to teach, then fresh students learn from them, scored by {findings.metric}."

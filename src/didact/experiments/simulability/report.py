@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from didact.experiments.report import charts
+from didact.experiments.report import charts, reliability
 from didact.experiments.report.charts import Bar, Caption, Series
 from didact.experiments.report.files import json_text, without_nan, write_files
 from didact.experiments.report.formatting import p_value, plural, settings, two_decimals, versions
@@ -58,7 +58,7 @@ def markdown(findings: SimulabilityFindings) -> str:
     for title, table in (*_gain_tables(findings), *_tables(findings)):
         parts += [f"## {_text(title)}", as_markdown(table, _text)]
     made = bullets(_text(f"{name}: {value}") for name, value in _made(findings))
-    return document([*parts, "## Keep in mind", bullets(map(_text, NOTES)), "## How it was made", made])
+    return document([*parts, "## Keep in mind", bullets(map(_text, notes(findings))), "## How it was made", made])
 
 
 def as_json(findings: SimulabilityFindings) -> str:
@@ -86,6 +86,11 @@ def plain(findings: SimulabilityFindings) -> dict[str, object]:
     return {name: without_nan(value) for name, value in values.items()}
 
 
+def notes(findings: SimulabilityFindings) -> list[str]:
+    """How to read the numbers, and how well the metrics beside them rank explanations of known quality."""
+    return [*NOTES, *reliability.notes(row.metric for row in findings.metrics)]
+
+
 def picture(findings: SimulabilityFindings) -> str:
     """The gains with their intervals as an SVG file."""
     return charts.standalone(_gain_chart(findings), stylesheet())
@@ -102,7 +107,7 @@ def page(findings: SimulabilityFindings) -> str:
         Section("bits", "Gain against bits", _bits_chart(findings)),
         Section("overlap", "How alike are the hints?", _overlap_chart(findings)),
         *(Section(f"more-{at}", title, scrolling(table, title)) for at, (title, table) in enumerate(further)),
-        Section("notes", "Keep in mind", html_bullets(NOTES, "notes")),
+        Section("notes", "Keep in mind", html_bullets(notes(findings), "notes")),
         Section("made", "How it was made", scrolling(ReportTable.of(("what", ""), _made(findings)), "Settings")),
     ]
     question = f"{TOPIC[0].upper()}{TOPIC[1:]}?"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite
 
-from didact.experiments.grading import reliability
 from didact.experiments.grading.report.anti_gaming import MetricVerdict
 from didact.experiments.grading.report.findings import GradingFindings
 from didact.experiments.grading.report.gold import gold_lines
 from didact.experiments.grading.summary import Column
+from didact.experiments.report import reliability
 from didact.experiments.report.formatting import interval, listed, number, plural
 from didact.render.facts import duration, percent
 
@@ -59,8 +59,7 @@ def caveats(findings: GradingFindings) -> list[str]:
         lines.append(f"{texts} texts are few: only large differences can show.")
     lines += _needed(findings)
     lines += [*_undefined(findings), *gold_lines(findings)]
-    graded = reliability.sentence([info.metric for info in measured.metrics])
-    lines += [graded] if graded else []
+    lines += reliability.notes(info.metric for info in measured.metrics)
     cut = findings.run.kept.truncated if findings.run.kept is not None else 0.0
     if cut:
         lines.append(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -32,8 +32,14 @@ class Reliability:
     n: int
 
 
-def sentence(metrics: Sequence[str]) -> str:
-    """What is known of these metrics, for the foot of a report; empty where none was graded."""
+def notes(metrics: Iterable[str]) -> tuple[str, ...]:
+    """What is known of these metrics, for the notes of a report; none where none was graded."""
+    graded = sentence(metrics)
+    return (graded,) if graded else ()
+
+
+def sentence(metrics: Iterable[str]) -> str:
+    """The same as a sentence, which is empty where none was graded."""
     known = {metric: _known(metric) for metric in dict.fromkeys(metrics)}
     shown = [f"{metric} {' and '.join(f'{v:.2f}' for v in values)}" for metric, values in known.items() if values]
     if not shown:
