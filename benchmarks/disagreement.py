@@ -21,7 +21,7 @@ from benchmarks.common import load_network, machine, prepare
 from didact.attribution.lrp import Lrp
 from didact.attribution.random import Random
 from didact.data.load import load_data
-from didact.experiments.masking.judges import Judge, panel
+from didact.experiments.masking.judges import panel
 from didact.models.compose import compose
 from didact.models.network import NetworkModel
 from didact.stats.correlation import spearman
@@ -29,6 +29,7 @@ from didact.trained.checked import checked_disagreement
 from didact.trained.checking import CHECKS
 from didact.trained.explainer import LearnedExplainer
 from didact.trained.fidelity import agreement_with_reference
+from didact.trained.judging import Judge
 from didact.trained.train import train
 from didact.types import Example, Explanation, Floats
 

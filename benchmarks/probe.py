@@ -7,6 +7,7 @@ Parts, each a record of its own; a run that is stopped resumes with the same com
     python -m benchmarks.probe cost --model weights/minilm-sst2        # prediction alone, and with the explanation
     python -m benchmarks.probe budget --model weights/minilm-sst2      # evaluations that correct learned scores
     python -m benchmarks.probe elsewhere --model weights/minilm-sst2   # texts of another kind
+    python -m benchmarks.probe among --model weights/minilm-imdb       # the probe of a record of all texts on some
     python -m benchmarks.probe static --model weights/minilm-sst2      # what quality needs of the other explainers
 
 Heads and training texts are chosen with ``--split validation --only probe``, before any test text is read.
@@ -26,7 +27,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 from torch import Tensor
@@ -37,6 +37,7 @@ from didact.attribution.kernel_shap import KernelShap
 from didact.data.load import load_data
 from didact.disk import write_text
 from didact.errors import CapabilityError
+from didact.experiments.distillation.summary import gather
 from didact.experiments.engine.naming import example_names
 from didact.experiments.masking.judges import panel
 from didact.models.batch import Inputs
@@ -82,7 +83,9 @@ COSTS = {
     "attached": "network",
     "prediction": "prediction",
     "with numbers of all classes": "prediction",
+    "attached, with texts": "prediction",
     "explain": "prediction",
+    "explain, all weights read": "prediction",
 }
 """What is timed, and the prediction alone that each is held against: of tensors, or of texts."""
 REPLAYED = {
@@ -146,8 +149,8 @@ class Run:
         args = self.args
         if args.beside is None:
             return []
-        if args.part != "quality":
-            raise SystemExit(f"--beside belongs to quality, not to {args.part}")
+        if args.part not in ("quality", "among"):
+            raise SystemExit(f"--beside belongs to quality and among, not to {args.part}")
         if args.beside.is_dir():
             rows = self._rows_of_study(args.beside)
         else:
@@ -167,16 +170,16 @@ class Run:
             for name, (method, settings) in SLOW.items()
             for own in summary["references"]
             if own == {"label": own["label"], "method": method, **settings}
-        }
+        } | {"random": "random"}
         table, texts = records.read(study / "records.parquet"), set(example_names(self.tested()))
-        rows = []
+        averaged, rows = gather(table), []
         for name, label in labels.items():
             own = table.filter(pc.equal(table["explainer"].cast("string"), label))
             models = set(own["model"].to_pylist())
             if texts != set(own["example"].to_pylist()) or models != {self.model.fingerprint()}:
                 raise SystemExit(f"{study} is of another model or other texts")
-            grades = {judge.name: _of(own, judge.name) for judge in panel()}
-            rows.append({"name": name, "metrics": {metric: _interval(values) for metric, values in grades.items()}})
+            grades = {judge.name: _interval(averaged[judge.name][label]) for judge in panel()}
+            rows.append({"name": name, "metrics": grades})
         return rows
 
     def done(self, name: str) -> bool:
@@ -237,8 +240,12 @@ class Run:
         """The explainer whose scores evaluations correct: a saved one, or the probe."""
         if self.args.explainer is None:
             return self.probe(self.args.train, self.args.pairs, self.args.rounds), "probe"
-        saved = LearnedExplainer.from_pretrained(self.args.explainer, model=self.model, device=self.args.device)
+        saved = self.saved(self.args.explainer)
         return saved, saved.card.name
+
+    def saved(self, folder: Path) -> LearnedExplainer:
+        """An explainer that was trained before."""
+        return LearnedExplainer.from_pretrained(folder, model=self.model, device=self.args.device)
 
 
 def quality(run: Run) -> None:
@@ -246,15 +253,35 @@ def quality(run: Run) -> None:
     args, texts = run.args, run.tested()
     truth = run.explained(TRUTH, texts[: args.truth])
     makers: dict[str, Callable[[], Explainer]] = {name: partial(_static, name) for name in SLOW}
-    makers["probe"] = lambda: run.probe(args.train, args.pairs, args.rounds)
-    makers["l2e, equal evaluations"] = lambda: _l2e(run)
+    if args.explainer is not None:
+        saved = run.saved(args.explainer)
+        makers[saved.card.name] = lambda: saved
+    else:
+        makers["probe"] = lambda: run.probe(args.train, args.pairs, args.rounds)
+        makers["l2e, equal evaluations"] = lambda: _l2e(run)
     for name, make in makers.items():
         if not run.done(name) and (not args.only or name in args.only):
             began = time.perf_counter()
             explainer = make()
             learned = isinstance(explainer, LearnedExplainer)
             explanations = explainer.explain(run.model, texts) if learned else run.explained(explainer, texts)
-            run.add(_graded(run, name, explanations, truth) | {"seconds": time.perf_counter() - began})
+            taken = {"seconds": time.perf_counter() - began} | (_evaluations(explainer) if learned else {})
+            run.add(_graded(run, name, explanations, truth) | taken)
+
+
+def among(run: Run) -> None:
+    """The probe of a record of all texts on some of them, beside what was measured on these alone."""
+    if run.args.of is None:
+        raise SystemExit("among takes the probe's values from a record of all texts: name it by --of")
+    known = json.loads(run.args.of.read_text(encoding="utf-8"))
+    place = {text.fingerprint: number for number, text in enumerate(run.tested(count=0))}
+    chosen = [place[text.fingerprint] for text in run.texts(run.args.split, run.args.test)]
+    (values,) = (row["values"] for row in known["rows"] if row["name"] == "probe")
+    if known["fingerprint"] != run.model.fingerprint() or {len(own) for own in values.values()} != {len(place)}:
+        raise SystemExit(f"{run.args.of} is of another model or other texts")
+    some = {metric: [own[at] for at in chosen] for metric, own in values.items()}
+    means = {metric: _interval(np.array(own, dtype=np.float64)) for metric, own in some.items()}
+    run.add({"name": "probe", "metrics": means, "values": some})
 
 
 def static(run: Run) -> None:
@@ -278,8 +305,7 @@ def curve(run: Run) -> None:
         name = f"{count} texts, {pairs} pairs, {rounds} rounds"
         if not run.done(name) and count <= run.args.train:
             explainer = run.probe(count, pairs, rounds)
-            row = _graded(run, name, explainer.explain(run.model, texts), truth)
-            run.add(row | {"evaluations": explainer.about.cost["evaluations of the model"]})
+            run.add(_graded(run, name, explainer.explain(run.model, texts), truth) | _evaluations(explainer))
 
 
 def cost(run: Run) -> None:
@@ -333,7 +359,9 @@ def _calls(
         "attached": lambda: _call(served, fed),
         "prediction": lambda: model.predict(part),
         "with numbers of all classes": lambda: explainer.shape.with_prediction(model, units),
+        "attached, with texts": lambda: served(part),
         "explain": lambda: explainer.explain(model, part, predictions=known),
+        "explain, all weights read": lambda: explainer.explain(model, part),
     }
 
 
@@ -427,9 +455,16 @@ def _l2e(run: Run) -> LearnedExplainer:
 def _graded(run: Run, name: str, made: Sequence[Explanation], truth: Sequence[Explanation]) -> Row:
     grades = {judge.name: judge.grades(run.model, made) for judge in panel()}
     ranks = np.array([spearman(own.array, other.array) for own, other in zip(made, truth, strict=False)])
+    alike = _interval(ranks, "rank correlation ") if len(ranks) else {}
     measures = {measure: _interval(values) for measure, values in grades.items()}
     values = {measure: [None if np.isnan(v) else round(float(v), 5) for v in own] for measure, own in grades.items()}
-    return {"name": name, **_interval(ranks, "rank correlation "), "metrics": measures, "values": values}
+    return {"name": name, **alike, "metrics": measures, "values": values}
+
+
+def _evaluations(explainer: Explainer) -> Row:
+    """Those of the model that the training and its checks took, as the card has them."""
+    known = explainer.about.cost if isinstance(explainer, LearnedExplainer) else {}
+    return {"evaluations": known["evaluations of the model"]} if "evaluations of the model" in known else {}
 
 
 def _compared(name: str, made: Sequence[Explanation], truth: Sequence[Explanation]) -> Row:
@@ -443,12 +478,6 @@ def _compared(name: str, made: Sequence[Explanation], truth: Sequence[Explanatio
     evaluations = float(np.mean([own.cost.forwards for own in made]))
     row = {"name": name, "forwards": evaluations, "covered by 95 % intervals": covered}
     return {**row, **_interval(errors, "absolute error "), **_interval(ranks, "rank correlation ")}
-
-
-def _of(grades: pa.Table, metric: str) -> Floats:
-    """The values of one metric."""
-    chosen = grades.filter(pc.equal(grades["metric"].cast("string"), metric))
-    return np.array(chosen["value"].to_pylist(), dtype=np.float64)
 
 
 def _interval(values: Floats, prefix: str = "") -> dict[str, float]:
@@ -477,6 +506,7 @@ def _seconds(work: Callable[[], object], device: str) -> float:
 
 PARTS: dict[str, Callable[[Run], None]] = {
     "quality": quality,
+    "among": among,
     "curve": curve,
     "cost": cost,
     "budget": budget,
@@ -487,8 +517,13 @@ PARTS: dict[str, Callable[[Run], None]] = {
 
 def _given(args: argparse.Namespace) -> str:
     """What decides the numbers of a record, as options."""
-    sizes = ("train", "test", "apart", "truth", "pairs", "rounds", "epochs", "seed")
-    further = {"cost": ("turns", "repeats"), "elsewhere": ("other",)}.get(args.part, ())
+    unused = {"train", "apart", "pairs", "rounds", "epochs"} if args.part == "among" or args.explainer else set[str]()
+    sizes = [
+        size
+        for size in ("train", "test", "apart", "truth", "pairs", "rounds", "epochs", "seed")
+        if size not in unused
+    ]
+    further = {"cost": ("turns", "repeats"), "elsewhere": ("other",), "among": ("of",)}.get(args.part, ())
     names = ("data", "name", "learn", "explainer", "beside", "max_length", "split", "only", *sizes, *further, "device")
     known = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     listed = {name: shlex.join(value) if isinstance(value, list) else value for name, value in known.items()}
@@ -516,7 +551,9 @@ def _options() -> argparse.ArgumentParser:
     options.add_argument("--data", default="sst2")
     options.add_argument("--other", default="ag_news", help="texts of another kind, for elsewhere")
     options.add_argument("--learn", nargs="+", help="data whose training texts are learned (default: the same data)")
-    options.add_argument("--explainer", type=Path, help="a saved explainer, for budget (default: a probe is trained)")
+    options.add_argument(
+        "--explainer", type=Path, help="a saved explainer, for quality or budget (default: a probe is trained)"
+    )
     options.add_argument("--max-length", type=int, help="tokens that the model reads at most")
     options.add_argument("--name", help="of the record (default: the data)")
     options.add_argument("--train", type=int, default=8000, help="training texts (default 8000)")
@@ -545,6 +582,7 @@ def _options() -> argparse.ArgumentParser:
         type=Path,
         help="an earlier record of quality, or the folder of a study of distillation, whose static methods count",
     )
+    options.add_argument("--of", type=Path, help="the record of all texts, for among")
     options.add_argument("--threads", type=int, default=1)
     options.add_argument("--work", type=Path, default=Path("runs/probe"), help="where trained probes are kept")
     options.add_argument("--out", type=Path, default=Path("docs/results/probe"))

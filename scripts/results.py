@@ -516,6 +516,7 @@ def _probe(what: str) -> str:
     return f"{about}\n\n{markdown_table(heads, lines, 'lr')}"
 
 
+GRADIENTS = ("deeplift", "lrp", "integrated_gradients", "gradient_x_input")
 NEAR_NOTHING = 0.05
 FURTHER = {"evaluations": ",.0f", "explained again": ".0%"}
 """Numbers beside the metrics, and how they are written."""
@@ -562,9 +563,43 @@ def _probes(what: str) -> str:
             ratio = theirs / own if metric in lower else own / theirs
             kept = (own - chance) / (theirs - chance)
             cells.append(f"{own:.3f} ({f'{ratio:.3f}' if theirs > NEAR_NOTHING else '–'}, {kept:.3f})")
-        lines.append([_settings(record["command"]), *cells])
+        lines.append([*_data_of(record, records), _settings(record["command"]), *cells])
     heads = [f"{metric} {'↓' if metric in lower else '↑'}" for metric in metrics]
-    return markdown_table(["probe", *heads], lines, "lr")
+    return markdown_table([*("data, model" for _ in _data_of(records[0], records)), "probe", *heads], lines, "lr")
+
+
+def _data_of(record: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Data and model, where they are not those of all."""
+    named = {(one["data"], one["model"]) for one in records}
+    return [f"{record['data']}, {record['model']}"] if len(named) > 1 else []
+
+
+def _against(what: str) -> str:
+    """RECORD+RECORD+...: the probe less each gradient method on the same texts, tested within each record."""
+    records = [json.loads((RESULTS / "probe" / f"{name}.json").read_text(encoding="utf-8")) for name in what.split("+")]
+    lower, metrics = records[0]["lower"], list(records[0]["rows"][0]["metrics"])
+    lines = []
+    for record in records:
+        values = {row["name"]: row["values"] for row in record["rows"] if "values" in row}
+        others = [name for name in GRADIENTS if name in values]
+        tests = mean_tests(
+            [
+                np.subtract(*(np.array(values[who][metric], dtype=np.float64) for who in ("probe", other)))
+                for other in others
+                for metric in metrics
+            ]
+        )
+        signs = [-1 if metric in lower else 1 for metric in metrics] * len(others)
+        shown = [
+            f"{value:+.3f}{'' if not sure else ' *' if sign * value > 0 else ' (behind *)'}".replace("-", "−")
+            for value, sure, sign in zip(tests.difference, tests.significant, signs, strict=True)
+        ]
+        cells = np.reshape(shown, (len(others), len(metrics))).tolist()
+        texts = f"{int(tests.n.max()):,}"
+        lines += [[*_data_of(record, records), texts, who, *row] for who, row in zip(others, cells, strict=True)]
+    heads = [f"{metric} {'↓' if metric in lower else '↑'}" for metric in metrics]
+    data = ["data, model" for _ in _data_of(records[0], records)]
+    return markdown_table([*data, "texts", "probe less", *heads], lines, "lr")
 
 
 def _settings(command: str) -> str:
@@ -761,6 +796,7 @@ TABLES: Mapping[str, Callable[[str], str]] = {
     "flips": _flips,
     "probe": _probe,
     "probes": _probes,
+    "against": _against,
     "smat": _smat,
     "service": _service,
     "lime": _lime,

@@ -155,6 +155,37 @@ def test_an_explainer_is_learned_saved_and_used(kind: str, tmp_path: Path) -> No
         np.testing.assert_allclose(one.array, other.array, atol=1e-5)
 
 
+@every_kind
+@pytest.mark.parametrize("signal", ["ablate", "erasure", "contrast"])
+def test_a_probe_learns_without_a_reference_and_explains_in_one_pass(kind: str, signal: str, tmp_path: Path) -> None:
+    made = didact.train(
+        "probe",
+        drawn(kind, 16),
+        loaded(kind),
+        out=tmp_path / "probe",
+        progress=False,
+        epochs=3,
+        signal=signal,
+        signal_settings={} if signal == "ablate" else {"warm": 1, "orders": 2},
+        pairs=2,
+        rounds=1,
+        rank=8,
+        width=16,
+    )
+    made.reads_all = False
+    new = drawn(kind, 3, seed=11)
+    with metered() as meter:
+        first = made.explain(loaded(kind), new)
+    assert meter.forwards == len(new)
+    assert not meter.backwards
+    again = LearnedExplainer.from_pretrained(tmp_path / "probe").explain(loaded(kind), new)
+    for one, other, slow in zip(first, again, Occlusion().explain(loaded(kind), new), strict=True):
+        assert one.units == slow.units
+        assert one.target == slow.target
+        assert np.isfinite(one.array).all()
+        np.testing.assert_allclose(one.array, other.array, atol=1e-5)
+
+
 @pytest.mark.parametrize("kind", ["questions", "words"])
 def test_masks_are_learned_for_predictions_of_the_whole_input(kind: str) -> None:
     with pytest.raises(CapabilityError, match=r"predicts a .* of a part of it; use a signal that learns another"):

@@ -96,6 +96,7 @@ def test_references_of_a_study_have_the_rows_that_a_record_of_their_own_has(
     model = cast("NetworkModel", load_model(str(shared / "weights" / "minilm-sst2"), device="cpu", max_truncated=1.0))
     rows = {row["name"]: row for row in run_of(monkeypatch, tmp_path, *options, model=model).record["rows"]}
     known = json.loads((RESULTS / "probe" / "quality-sst2.json").read_text(encoding="utf-8"))["rows"]
+    assert rows.pop("random")["metrics"]["comprehensiveness"]["n"] == 1821
     assert set(rows) == {"kernel_shap 500", "lime 1000"}
     for name, row in rows.items():
         (own,) = (one["metrics"] for one in known if one["name"] == name)
