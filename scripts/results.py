@@ -189,11 +189,45 @@ def _disagreement(ending: str) -> str:
     """Expected and observed disagreement of a network with its reference, by kinds of texts."""
     name = f"disagreement-{ending}.json" if ending else "disagreement.json"
     record = json.loads((RESULTS / name).read_text(encoding="utf-8"))
-    rows = [
-        [kind, *(str(found[key]) if key == "texts" else f"{found[key]:.2f}" for key in DISAGREEMENT)]
-        for kind, found in record["kinds"].items()
-    ]
+    rows = [[kind, *(_disagreeing(found, key) for key in DISAGREEMENT)] for kind, found in record["kinds"].items()]
     return f"Made by `{record['command']}`.\n\n" + markdown_table(["kind", *DISAGREEMENT.values()], rows, "lr")
+
+
+def _disagreeing(found: Mapping[str, Any], key: str) -> str:
+    """A number of a kind of text, with its interval where there is one."""
+    if key == "texts":
+        return str(found[key])
+    ends = f" [{found[f'{key} low']:.2f}, {found[f'{key} high']:.2f}]" if f"{key} low" in found else ""
+    return f"{found[key]:.2f}{ends}"
+
+
+def _restored(ending: str) -> str:
+    """How faithful a network is before and after a fallback, above chance, by kinds of texts."""
+    kinds = json.loads((RESULTS / f"disagreement-{ending}.json").read_text(encoding="utf-8"))["kinds"]
+    rows = []
+    for kind, found in kinds.items():
+        for who in ("network", "fallback", "checked fallback"):
+            measured = found["metrics"].values()
+            rows.append([kind, who, *(_kept_above(one[who], one["reference"], one["random"]) for one in measured)])
+    heads = [KEPT[metric] for metric in next(iter(kinds.values()))["metrics"]]
+    return markdown_table(("kind", "", *heads), rows, "l")
+
+
+def _kept_above(own: float, theirs: float, chance: float) -> str:
+    return f"{own:.3g} / {theirs:.3g} ({chance:.3g}) = {_above(own, theirs, chance):.2f}"
+
+
+def _saved(name: str) -> str:
+    """An explainer of a record of ``benchmarks.probe quality --explainer`` beside two slow ones, above chance."""
+    record = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    means = {row["name"]: {metric: own["mean"] for metric, own in row["metrics"].items()} for row in record["rows"]}
+    own, chance = means[record["rows"][-1]["name"]], means["random"]
+    rows = [
+        [beside, *(_kept_above(own[metric], means[beside][metric], chance[metric]) for metric in own)]
+        for beside in ("kernel_shap 500", "lime 1000")
+    ]
+    heads = [KEPT[metric] for metric in own]
+    return f"Made by `{record['command']}`.\n\n" + markdown_table(("beside", *heads), rows, "l")
 
 
 def _default_speed(names: str) -> str:
@@ -429,8 +463,28 @@ def _values(data: Any, path: Sequence[str]) -> list[float]:
     return _values(data[int(key)] if isinstance(data, list) else data[key], rest)
 
 
+def _saved_figure(wanted: Mapping[str, Any]) -> float:
+    """What a saved explainer keeps of a slow one above chance."""
+    rows = json.loads((RESULTS / f"{wanted['saved']}.json").read_text(encoding="utf-8"))["rows"]
+    means = {row["name"]: row["metrics"][wanted["metric"]]["mean"] for row in rows}
+    return _above(means[wanted["explainer"]], means[wanted["reference"]], means["random"])
+
+
+def _restored_figure(wanted: Mapping[str, Any]) -> float:
+    """What a network keeps of its reference above chance, by itself or with a fallback."""
+    kinds = json.loads((RESULTS / f"disagreement-{wanted['restored']}.json").read_text(encoding="utf-8"))["kinds"]
+    means = kinds[wanted["kind"]]["metrics"][wanted["metric"]]
+    return _above(means[wanted["by"]], means["reference"], means["random"])
+
+
+def _above(own: float, theirs: float, chance: float) -> float:
+    return (own - chance) / (theirs - chance)
+
+
 FIGURES: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
     "l2e": _l2e_figure,
+    "saved": _saved_figure,
+    "restored": _restored_figure,
     "grading": _grading_figure,
     "gains": _gain_figure,
     "tau": _tau_figure,
@@ -805,6 +859,8 @@ TABLES: Mapping[str, Callable[[str], str]] = {
     "stable": lambda name: stable_table(study(name)),
     "between": _between,
     "disagreement": _disagreement,
+    "restored": _restored,
+    "saved": _saved,
     "gpu": _gpu,
     "gpu-default": _default_speed,
     "agreement": _agreement,

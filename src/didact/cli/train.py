@@ -67,7 +67,8 @@ def _add_preset(parser: argparse.ArgumentParser, card: PresetCard, settings: Seq
     )
     columns.add_columns(group)
     group.add_argument("--split", help="which split (default: train, or the only one)")
-    group.add_argument("--limit", type=int, default=600, metavar="N", help="maximum number of texts (default: 600)")
+    most = "texts at most (default: 600, which take minutes on a CPU; a network learns more from more)"
+    group.add_argument("--limit", type=int, default=600, metavar="N", help=most)
     if card.learns is not None:
         _add_reference(parser, card)
     if card.tunable:
