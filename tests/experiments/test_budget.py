@@ -60,14 +60,31 @@ def test_the_default_methods_are_a_few_of_different_families() -> None:
     assert {"occlusion", "kernel_shap"} <= set(black_box) <= {"random", "trivial", *ATTRIBUTIONS.names()}
 
 
-def test_a_forecast_is_near_what_the_run_takes(tmp_path: Path) -> None:
-    whole = experiment(slow_predict)
+class Clock:
+    """A second for every thousand texts, and a little for every look at it: no machine's pause is in it."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def predict(self, texts: list[str]) -> Floats:
+        self.now += 0.001 * len(texts)
+        return np.asarray(keyword_predict(texts))
+
+    def read(self) -> float:
+        self.now += 1e-5
+        return self.now
+
+
+def test_a_forecast_is_near_what_the_run_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(time, "perf_counter", clock.read)
+    whole = experiment(clock.predict)
     expected = forecast(whole)
     assert expected.timed == 3
     assert set(expected.methods) == {"occlusion", "random", "trivial"}
-    began = time.perf_counter()
+    began = clock.now
     run_job(GradingJob(whole, RunOptions(tmp_path / "run")))
-    assert 1 / 2 < (time.perf_counter() - began) / expected.seconds < 2  # the machine may be busy with other work
+    assert 0.8 < (clock.now - began) / expected.seconds < 1.25
 
 
 def test_texts_are_cut_to_the_budget_and_a_cut_run_resumes_with_the_same(tmp_path: Path) -> None:
