@@ -519,9 +519,7 @@ def _given(args: argparse.Namespace) -> str:
     """What decides the numbers of a record, as options."""
     unused = {"train", "apart", "pairs", "rounds", "epochs"} if args.part == "among" or args.explainer else set[str]()
     sizes = [
-        size
-        for size in ("train", "test", "apart", "truth", "pairs", "rounds", "epochs", "seed")
-        if size not in unused
+        size for size in ("train", "test", "apart", "truth", "pairs", "rounds", "epochs", "seed") if size not in unused
     ]
     further = {"cost": ("turns", "repeats"), "elsewhere": ("other",), "among": ("of",)}.get(args.part, ())
     names = ("data", "name", "learn", "explainer", "beside", "max_length", "split", "only", *sizes, *further, "device")
