@@ -182,14 +182,14 @@ def page(findings: MaskingFindings) -> str:
     sections = [
         Section(f"part-{at}", title, scrolling(table, title)) for at, (title, table) in enumerate(tables(findings))
     ]
-    small = html_bullets(notes(findings)) + paragraph(_made(findings))
+    foot = html_bullets(notes(findings)) + paragraph(_made(findings))
     return Page(
         findings.name,
         TOPIC,
         _lead(findings),
         "Do explainers that are trained for a metric lead on it, and what do they lose?",
         findings.sentences,
-        [*sections, Section("notes", "Keep in mind", small)],
+        [*sections, Section("notes", "Keep in mind", foot)],
     ).html()
 
 
