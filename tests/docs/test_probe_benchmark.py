@@ -27,9 +27,15 @@ class Named:
         return "0123"
 
 
-def run_of(monkeypatch: pytest.MonkeyPatch, out: Path, *options: str, model: NetworkModel | None = None) -> probe.Run:
-    """A run of the part ``quality`` that has these options."""
-    monkeypatch.setattr(sys, "argv", ["probe", "quality", "--model", "tiny", "--out", str(out), *options])
+def run_of(
+    monkeypatch: pytest.MonkeyPatch,
+    out: Path,
+    *options: str,
+    model: NetworkModel | None = None,
+    part: str = "quality",
+) -> probe.Run:
+    """A run of a part that has these options."""
+    monkeypatch.setattr(sys, "argv", ["probe", part, "--model", "tiny", "--out", str(out), *options])
     return probe.Run(probe._options().parse_args(), model or cast("NetworkModel", Named()))
 
 
@@ -115,3 +121,22 @@ def test_a_text_that_stands_twice_is_graded_once(monkeypatch: pytest.MonkeyPatch
     first, second = Example("A warm film."), Example("Dull, all of it.")
     monkeypatch.setattr(run, "texts", lambda *_: [first, second, Example(first.text, id="again")])
     assert run.tested() == [first, second]
+
+
+def test_a_probe_of_all_texts_stands_beside_what_was_measured_on_some(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    first, second, third = (Example(text) for text in ("A warm film.", "Dull, all of it.", "Not bad."))
+    whole = run_of(monkeypatch, tmp_path, "--name", "all")
+    whole.add({"name": "probe", "values": {"comprehensiveness": [0.1, 0.2, None]}})
+    run = run_of(monkeypatch, tmp_path, "--test", "3", "--of", str(whole.place), part="among")
+    monkeypatch.setattr(run, "texts", lambda _, count, *__: [third, first, third] if count else [first, second, third])
+    probe.among(run)
+    (row,) = run.record["rows"]
+    assert row["values"] == {"comprehensiveness": [None, 0.1, None]}
+    assert row["metrics"]["comprehensiveness"]["n"] == 1
+    assert row["metrics"]["comprehensiveness"]["mean"] == 0.1
+    assert "--train" not in run.record["command"]
+    monkeypatch.setattr(run, "texts", lambda _, count, *__: [first])
+    with pytest.raises(SystemExit, match=r"quality-all\.json is of another model or other texts"):
+        probe.among(run)
