@@ -105,6 +105,7 @@ def _kind(model: NetworkModel, explainer: LearnedExplainer, source: str, split: 
     assert explainer.disagreement is not None
     assert explainer.checked is not None
     threshold, doubtful = explainer.disagreement.threshold, checked > explainer.checked.threshold
+    chance = Random().explain(model, examples)
     again = {"fallback": expected > threshold, "checked fallback": doubtful}
     return {
         **_correlation(expected[known], observed[known], "rank correlation"),
@@ -120,7 +121,7 @@ def _kind(model: NetworkModel, explainer: LearnedExplainer, source: str, split: 
         "expected of each": [round(value, 4) for value in expected[known].tolist()],
         "observed of each": [round(value, 4) for value in observed[known].tolist()],
         "checked of each": [round(value, 4) for value in checked[known].tolist()],
-        "metrics": {judge.name: _restored(judge, model, learned, reference, again) for judge in panel()},
+        "metrics": {judge.name: _restored(judge, model, (learned, reference, chance), again) for judge in panel()},
     }
 
 
@@ -135,13 +136,18 @@ def _correlation(first: Floats, second: Floats, name: str) -> dict[str, float]:
 def _restored(
     judge: Judge,
     model: NetworkModel,
-    learned: Sequence[Explanation],
-    reference: Sequence[Explanation],
+    made: tuple[Sequence[Explanation], Sequence[Explanation], Sequence[Explanation]],
     again: Mapping[str, NDArray[np.bool_]],
 ) -> dict[str, float]:
-    """Means of a metric: of the network, with the reference instead where it is run again, of it alone, by chance."""
-    own, theirs = judge.grades(model, learned), judge.grades(model, reference)
-    chance = judge.grades(model, Random().explain(model, [one.example for one in learned]))
+    """Means of a metric: of the network, with the reference instead where it is run again, of it alone, by chance.
+
+    Args:
+        judge: of the metric.
+        model: the explained model.
+        made: explanations of the network and the reference, and random scores.
+        again: where each kind of fallback runs the reference.
+    """
+    own, theirs, chance = (judge.grades(model, explanations) for explanations in made)
     values = {"network": own, **{name: np.where(rows, theirs, own) for name, rows in again.items()}}
     values |= {"reference": theirs, "random": chance}
     defined = np.isfinite(np.stack(list(values.values()))).all(0)

@@ -23,7 +23,15 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from didact.experiments.distillation import report as networks
-from didact.experiments.distillation.kept import KEPT, STABLE, kept_table, networks_of, stable_table
+from didact.experiments.distillation.kept import (
+    KEPT,
+    STABLE,
+    kept_cell,
+    kept_share,
+    kept_table,
+    networks_of,
+    stable_table,
+)
 from didact.experiments.distillation.summary import gather
 from didact.experiments.masking import report as masking_report
 from didact.experiments.masking.findings import MaskingFindings
@@ -208,13 +216,9 @@ def _restored(ending: str) -> str:
     for kind, found in kinds.items():
         for who in ("network", "fallback", "checked fallback"):
             measured = found["metrics"].values()
-            rows.append([kind, who, *(_kept_above(one[who], one["reference"], one["random"]) for one in measured)])
+            rows.append([kind, who, *(kept_cell(one[who], one["reference"], one["random"]) for one in measured)])
     heads = [KEPT[metric] for metric in next(iter(kinds.values()))["metrics"]]
     return markdown_table(("kind", "", *heads), rows, "l")
-
-
-def _kept_above(own: float, theirs: float, chance: float) -> str:
-    return f"{own:.3g} / {theirs:.3g} ({chance:.3g}) = {_above(own, theirs, chance):.2f}"
 
 
 def _saved(name: str) -> str:
@@ -223,7 +227,7 @@ def _saved(name: str) -> str:
     means = {row["name"]: {metric: own["mean"] for metric, own in row["metrics"].items()} for row in record["rows"]}
     own, chance = means[record["rows"][-1]["name"]], means["random"]
     rows = [
-        [beside, *(_kept_above(own[metric], means[beside][metric], chance[metric]) for metric in own)]
+        [beside, *(kept_cell(own[metric], means[beside][metric], chance[metric]) for metric in own)]
         for beside in ("kernel_shap 500", "lime 1000")
     ]
     heads = [KEPT[metric] for metric in own]
@@ -410,7 +414,7 @@ def _l2e_figure(wanted: Mapping[str, Any]) -> float:
     found = compared(name, metric, wanted["learned"], wanted["reference"])
     if wanted.get("take") == "kept":
         chance = mean(name, metric, "random")
-        return (found["own"] - chance) / (found["theirs"] - chance)
+        return kept_share(found["own"], found["theirs"], chance)
     return found[wanted.get("take", "ratio")]
 
 
@@ -467,18 +471,14 @@ def _saved_figure(wanted: Mapping[str, Any]) -> float:
     """What a saved explainer keeps of a slow one above chance."""
     rows = json.loads((RESULTS / f"{wanted['saved']}.json").read_text(encoding="utf-8"))["rows"]
     means = {row["name"]: row["metrics"][wanted["metric"]]["mean"] for row in rows}
-    return _above(means[wanted["explainer"]], means[wanted["reference"]], means["random"])
+    return kept_share(means[wanted["explainer"]], means[wanted["reference"]], means["random"])
 
 
 def _restored_figure(wanted: Mapping[str, Any]) -> float:
     """What a network keeps of its reference above chance, by itself or with a fallback."""
     kinds = json.loads((RESULTS / f"disagreement-{wanted['restored']}.json").read_text(encoding="utf-8"))["kinds"]
     means = kinds[wanted["kind"]]["metrics"][wanted["metric"]]
-    return _above(means[wanted["by"]], means["reference"], means["random"])
-
-
-def _above(own: float, theirs: float, chance: float) -> float:
-    return (own - chance) / (theirs - chance)
+    return kept_share(means[wanted["by"]], means["reference"], means["random"])
 
 
 FIGURES: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
@@ -564,10 +564,15 @@ def _sizes(rows: Sequence[Mapping[str, Any]], key: str) -> Floats:
 
 def _probe(what: str) -> str:
     """PART-NAME, the table of a record of ``benchmarks.probe``."""
-    record = json.loads((RESULTS / "probe" / f"{what}.json").read_text(encoding="utf-8"))
+    record = _probe_record(what)
     heads, lines = PROBE_PARTS[what.partition("-")[0]](record)
     about = f"{record['data']}; {record['model']}; {record['machine']}. Made by `{record['command']}`."
     return f"{about}\n\n{markdown_table(heads, lines, 'lr')}"
+
+
+def _probe_record(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((RESULTS / "probe" / f"{name}.json").read_text(encoding="utf-8"))
+    return found
 
 
 GRADIENTS = ("deeplift", "lrp", "integrated_gradients", "gradient_x_input")
@@ -606,7 +611,7 @@ def _probe_grades(record: Mapping[str, Any]) -> tuple[list[str], list[list[str]]
 
 def _probes(what: str) -> str:
     """RECORD+RECORD+...: the probe of each record by the settings of its signal and head, beside KernelSHAP."""
-    records = [json.loads((RESULTS / "probe" / f"{name}.json").read_text(encoding="utf-8")) for name in what.split("+")]
+    records = [_probe_record(name) for name in what.split("+")]
     lower, metrics = records[0]["lower"], list(records[0]["rows"][0]["metrics"])
     lines = []
     for record in records:
@@ -615,22 +620,23 @@ def _probes(what: str) -> str:
         for metric in metrics:
             own, theirs, chance = (rows[who][metric]["mean"] for who in ("probe", "kernel_shap 500", "random"))
             ratio = theirs / own if metric in lower else own / theirs
-            kept = (own - chance) / (theirs - chance)
+            kept = kept_share(own, theirs, chance)
             cells.append(f"{own:.3f} ({f'{ratio:.3f}' if theirs > NEAR_NOTHING else '–'}, {kept:.3f})")
-        lines.append([*_data_of(record, records), _settings(record["command"]), *cells])
-    heads = [f"{metric} {'↓' if metric in lower else '↑'}" for metric in metrics]
-    return markdown_table([*("data, model" for _ in _data_of(records[0], records)), "probe", *heads], lines, "lr")
+        lines.append([f"{record['data']}, {record['model']}", _settings(record["command"]), *cells])
+    return _of_records(lines, ["probe"], metrics, lower)
 
 
-def _data_of(record: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Data and model, where they are not those of all."""
-    named = {(one["data"], one["model"]) for one in records}
-    return [f"{record['data']}, {record['model']}"] if len(named) > 1 else []
+def _of_records(lines: Sequence[Sequence[str]], heads: Sequence[str], metrics: Sequence[str], lower: list[str]) -> str:
+    """Lines of data and model, ``heads`` and metrics as a table; without the first where it is always the same."""
+    arrows = [f"{metric} {'↓' if metric in lower else '↑'}" for metric in metrics]
+    if len({line[0] for line in lines}) == 1:
+        return markdown_table([*heads, *arrows], [line[1:] for line in lines], "lr")
+    return markdown_table(["data, model", *heads, *arrows], lines, "lr")
 
 
 def _against(what: str) -> str:
     """RECORD+RECORD+...: the probe less each gradient method on the same texts, tested within each record."""
-    records = [json.loads((RESULTS / "probe" / f"{name}.json").read_text(encoding="utf-8")) for name in what.split("+")]
+    records = [_probe_record(name) for name in what.split("+")]
     lower, metrics = records[0]["lower"], list(records[0]["rows"][0]["metrics"])
     lines = []
     for record in records:
@@ -649,11 +655,9 @@ def _against(what: str) -> str:
             for value, sure, sign in zip(tests.difference, tests.significant, signs, strict=True)
         ]
         cells = np.reshape(shown, (len(others), len(metrics))).tolist()
-        texts = f"{int(tests.n.max()):,}"
-        lines += [[*_data_of(record, records), texts, who, *row] for who, row in zip(others, cells, strict=True)]
-    heads = [f"{metric} {'↓' if metric in lower else '↑'}" for metric in metrics]
-    data = ["data, model" for _ in _data_of(records[0], records)]
-    return markdown_table([*data, "texts", "probe less", *heads], lines, "lr")
+        about = [f"{record['data']}, {record['model']}", f"{int(tests.n.max()):,}"]
+        lines += [[*about, who, *row] for who, row in zip(others, cells, strict=True)]
+    return _of_records(lines, ["texts", "probe less"], metrics, lower)
 
 
 def _settings(command: str) -> str:

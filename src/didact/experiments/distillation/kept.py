@@ -54,6 +54,17 @@ def stable_table(summary: Options) -> str:
     return _table(summary, STABLE, _stable)
 
 
+def kept_share(own: float, theirs: float, chance: float) -> float:
+    """Share of what a reference gains over random scores; NaN where it gains nothing."""
+    return (own - chance) / (theirs - chance) if theirs != chance else math.nan
+
+
+def kept_cell(own: float, theirs: float, chance: float) -> str:
+    """The three means and what is kept."""
+    share = kept_share(own, theirs, chance)
+    return f"{own:.3g} / {theirs:.3g} ({chance:.3g}) = {f'{share:.2f}' if math.isfinite(share) else '–'}"
+
+
 def above_chance(grades: Grades) -> list[Plain]:
     """Means of the gains of every explainer that has some, and whether each is significantly above 0."""
     rows = [(metric, who, values) for metric in STABLE for who, values in grades.get(metric, {}).items()]
@@ -104,10 +115,7 @@ def _kept(summary: Options, metric: str, learned: str, reference: str) -> str:
     own, theirs, chance = (_mean(summary, who, metric) for who in (learned, reference, "random"))
     if any(math.isnan(value) for value in (own, theirs, chance)):
         return "–"
-    share = (own - chance) / (theirs - chance) if theirs != chance else math.nan
-    shown = f"{share:.2f}" if math.isfinite(share) else "–"
-    star, count = _star(summary, metric, learned, reference), _count(summary, metric, learned)
-    return f"{own:.3g} / {theirs:.3g} ({chance:.3g}) = {shown}{star}{count}"
+    return f"{kept_cell(own, theirs, chance)}{_marks(summary, metric, learned, reference)}"
 
 
 def _stable(summary: Options, metric: str, learned: str, reference: str) -> str:
@@ -116,8 +124,7 @@ def _stable(summary: Options, metric: str, learned: str, reference: str) -> str:
         return "–"
     known: Sequence[Options] = summary.get("above_chance", ())
     above = any(row["above"] for row in known if (row["metric"], row["explainer"]) == (metric, learned))
-    star, count = _star(summary, metric, learned, reference), _count(summary, metric, learned)
-    return f"{own:.3g}{'⁺' if above else ''} / {theirs:.3g}{star}{count}"
+    return f"{own:.3g}{'⁺' if above else ''} / {theirs:.3g}{_marks(summary, metric, learned, reference)}"
 
 
 def _mean(summary: Options, who: str, metric: str) -> float:
@@ -125,13 +132,9 @@ def _mean(summary: Options, who: str, metric: str) -> float:
     return math.nan if known is None else float(known[0])
 
 
-def _count(summary: Options, metric: str, who: str) -> str:
-    """On how many texts a metric is defined, where it is not on all test texts."""
-    texts, n = summary["texts"]["test"]["texts"], summary["means"][who][metric][2]
-    return f" ({n:,})" if n < texts else ""
-
-
-def _star(summary: Options, metric: str, learned: str, reference: str) -> str:
+def _marks(summary: Options, metric: str, learned: str, reference: str) -> str:
+    """A star where the two differ, and on how many texts the metric is defined, where it is not on all test texts."""
     wanted = (metric, learned, reference)
     rows = [row for row in summary["versus"] if (row["metric"], row["learned"], row["reference"]) == wanted]
-    return "*" if rows and rows[0].get("differs") else ""
+    texts, n = summary["texts"]["test"]["texts"], summary["means"][learned][metric][2]
+    return ("*" if rows and rows[0].get("differs") else "") + (f" ({n:,})" if n < texts else "")
