@@ -107,11 +107,6 @@ def grades(name: str, explainer: str) -> Mapping[str, Floats]:
 
 def compared(name: str, metric: str, learned: str, reference: str) -> dict[str, float]:
     """A network beside its reference over the texts where both are defined, how many these are, and how many not."""
-    if not _by_text(name):
-        same = {"metric": metric, "learned": learned, "reference": reference}
-        (row,) = [row for row in study(name)["versus"] if row.items() >= same.items()]
-        n, texts = row["n"], study(name)["texts"]["test"]["texts"]
-        return {key: row[key] for key in ("own", "theirs", "ratio")} | {"n": n, "left_out": texts - n}
     own, theirs = grades(name, learned)[metric], grades(name, reference)[metric]
     both = np.isfinite(own) & np.isfinite(theirs)
     first, second = float(own[both].mean()), float(theirs[both].mean())
@@ -121,14 +116,7 @@ def compared(name: str, metric: str, learned: str, reference: str) -> dict[str, 
 
 def mean(name: str, metric: str, explainer: str) -> float:
     """Mean of an explainer over the test texts where it is defined."""
-    if not _by_text(name):
-        return float(study(name)["means"][explainer][metric][0])
     return float(np.nanmean(grades(name, explainer)[metric]))
-
-
-def _by_text(name: str) -> bool:
-    """Whether values per test text were kept; otherwise the summary has what they came to."""
-    return (RESULTS / "l2e" / name / "records.parquet").is_file()
 
 
 def _lime(name: str) -> str:

@@ -149,15 +149,8 @@ def test_what_cannot_be_converted_is_named(tmp_path: Path) -> None:
         convert(folder)
 
 
-SUMMARY_ALONE = {"command-elsewhere", "command-sst2"}
-"""Runs whose values per text were not kept, as their page says."""
-
-
 def test_the_results_in_the_documentation_have_the_present_format() -> None:
     for place in (*(RESULTS / "simulability").iterdir(), *(RESULTS / "l2e").iterdir()):
-        assert (place / "records.parquet").is_file() != (place.name in SUMMARY_ALONE), place.name
-        if place.name in SUMMARY_ALONE:
-            continue
         table = record_store.read(place / "records.parquet")
         assert table.num_rows > 1000
         assert "" not in table.column("settings").unique().to_pylist()
