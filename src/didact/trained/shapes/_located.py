@@ -14,25 +14,26 @@ class Located(NamedTuple):
     Attributes:
         owners: (rows, positions), the number of each position's unit, -1 for none.
         most: units per row; rows may have fewer.
-        weights: the share of each position in each unit's mean, (rows, most, positions); None where positions without
-            a unit are left out instead.
-        around: the share of each position in the mean of a row's units, (rows, 1, positions).
+        pairs: the share of each position in each unit's mean, and behind it in the mean of its row's units,
+            (rows, 2 * most, positions); None where positions without a unit are left out instead.
         present: which units have a position, (rows, most).
+        joined: weights that read such a pair at once, (width, 2 * size).
     """
 
     owners: Tensor
     most: int
-    weights: Tensor | None = None
-    around: Tensor | None = None
+    pairs: Tensor | None = None
     present: Tensor | None = None
+    joined: Tensor | None = None
 
 
-def located(owners: Tensor, most: int) -> Located:
+def located(owners: Tensor, most: int, joined: Tensor) -> Located:
     """Of units whose positions are all computed, so that shapes depend on nothing but ``most``."""
     weights = owner_weights(owners, most)
     present = weights.amax(-1) > 0
-    count = present.sum(1).clamp_min(1)[:, None, None]
-    return Located(owners, most, weights, weights.sum(1, keepdim=True) / count, present)
+    around = weights.sum(1, keepdim=True) / present.sum(1).clamp_min(1)[:, None, None]
+    pairs = torch.stack([weights, around.expand_as(weights)], 2).flatten(1, 2)
+    return Located(owners, most, pairs, present, joined)
 
 
 def owner_weights(owners: Tensor, most: int) -> Tensor:

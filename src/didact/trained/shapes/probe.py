@@ -189,7 +189,9 @@ class Probe(Shape):
         """
         device = self.output.weight.device
         leaves_out = device.type == "cpu" and not torch.compiler.is_compiling()
-        return Located(owners.to(device), most) if leaves_out else located(owners.to(device), most)
+        if leaves_out:
+            return Located(owners.to(device), most)
+        return located(owners.to(device), most, torch.cat([self.own.weight, self.around.weight], 1))
 
     def of_located(self, states: Sequence[Tensor], where: Located) -> Tensor:
         """Numbers of all labels: (rows, units, labels, outputs).
@@ -199,10 +201,11 @@ class Probe(Shape):
             where: the units stand.
         """
         placed, project = [own.to(where.owners.device) for own in states], self.project or nn.Identity()
-        if where.weights is None or where.around is None or where.present is None:
+        if where.pairs is None or where.present is None or where.joined is None:
             return self._by_label(self._numbers_packed(packed(placed, where.owners, where.most, project)))
-        read = project(normalised_positions(placed))
-        return self._by_label(self._numbers(where.weights @ read, where.around @ read, where.present, None))
+        means = (where.pairs @ project(normalised_positions(placed))).unflatten(1, (-1, 2)).flatten(2)
+        inner = functional.gelu(functional.linear(means, where.joined, self.own.bias))
+        return self._by_label(self._finished(inner, where.present))
 
     def _numbers(self, states: Tensor, mean: Tensor, present: Tensor, label: Tensor | None) -> Tensor:
         """From what is read of the units to the outputs: (rows, units, size or rank) -> (rows, units, numbers).
@@ -210,7 +213,10 @@ class Probe(Shape):
         States are 0 where no unit is ``present``; ``mean`` is that of the others, (rows, 1, size or rank).
         """
         inner = self.own(states) + self.around(mean)
-        inner = functional.gelu(inner if label is None else inner + label)
+        return self._finished(functional.gelu(inner if label is None else inner + label), present)
+
+    def _finished(self, inner: Tensor, present: Tensor) -> Tensor:
+        """From the hidden layer to the outputs: (rows, units, width) -> (rows, units, numbers)."""
         for block in self.blocks:
             inner = block(inner, present)
         numbers: Tensor = self.output(self.dropout(inner))
@@ -222,11 +228,7 @@ class Probe(Shape):
         inner = functional.gelu(torch.addmm(around, units.means, self.own.weight.t()))
         if not self.blocks:
             return units.padded(self.output(self.dropout(inner)))
-        inner = units.padded(inner)
-        for block in self.blocks:
-            inner = block(inner, units.present)
-        numbers: Tensor = self.output(self.dropout(inner))
-        return numbers
+        return self._finished(units.padded(inner), units.present)
 
     def _by_label(self, numbers: Tensor) -> Tensor:
         """(rows, units, labels x outputs) -> (rows, units, labels, outputs)."""
