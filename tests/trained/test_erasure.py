@@ -1,6 +1,7 @@
 """Learning the order of the units in which the output falls fastest without them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations, permutations
 from math import exp, log
 from pathlib import Path
@@ -184,6 +185,45 @@ def test_epochs_are_compared_by_the_gain_of_the_own_order() -> None:
     assert float(plain[1]) == pytest.approx((2.14 + 1.10 + 1.02 + 0.0) / 4, abs=1e-6)
 
 
+class Shown(Planted):
+    """As ``Planted``; where units are deleted, what is left counts differently."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str | None, int]] = []
+
+    def score(
+        self, units: Sequence[Units], targets: Sequence[Target], keep: Sequence[Keep], absence: str | None = None
+    ) -> list[Floats]:
+        self.asked += [(absence, int((~row).sum())) for own in keep for row in own]
+        plain = super().score(units, targets, keep, absence)
+        return [own**2 for own in plain] if absence == "delete" else plain
+
+
+def test_ways_of_showing_absence_take_turns_and_count_alike() -> None:
+    v = torch.tensor([[0.1, 0.5, 0.4, 0.2, -0.3]])[..., None]
+    given = {name: replace(planted_batch(1, None), shared={"model": Shown()}) for name in ("mask", "delete", "both")}
+    made = {
+        name: float(ErasureSignal(alone=0.0, spread=1.0, absences=ways).loss(v, given[name])[0])
+        for name, ways in {"mask": ("mask",), "delete": ("delete",), "both": ("mask", "delete")}.items()
+    }
+    assert made["mask"] != pytest.approx(made["delete"], abs=1e-2)
+    assert made["both"] == pytest.approx((made["mask"] + made["delete"]) / 2, abs=1e-6)
+    model, generator = Shown(), torch.Generator().manual_seed(0)
+    signal = ErasureSignal(alone=0.0, spread=1.0, absences=("mask", "delete"))
+    for _ in range(60):
+        before = len(model.asked)
+        signal.loss(v.expand(3, -1, -1), replace(planted_batch(3, generator), shared={"model": model}))
+        assert len({way for way, _ in model.asked[before:]}) == 1  # orders of a text are compared with each other
+    absent = {way: [n for own, n in model.asked if own == way] for way in ("mask", "delete")}
+    assert len(absent["mask"]) + len(absent["delete"]) == len(model.asked)
+    assert min(map(len, absent.values())) > 0.3 * len(model.asked)
+    assert set(absent["mask"]) == {1, 2, 3, 4}
+    assert set(absent["delete"]) == {1, 2}  # up to half of five
+    plain = Shown()
+    ErasureSignal(spread=1.0).loss(v, replace(planted_batch(1, generator), shared={"model": plain}))
+    assert {way for way, _ in plain.asked} == {None}
+
+
 def test_gains_stay_finite_where_a_probability_is_rounded() -> None:
     signal = ErasureSignal(odds=0.05, spread=4.0)
     target = Target(0, "positive", "log_probability")
@@ -221,6 +261,28 @@ def test_it_learns_explains_and_is_saved(model: Model, texts: list[Example], tmp
     assert loaded.signal == made.signal
     for first, second in zip(explained, loaded.explain(model, texts[70:75]), strict=True):
         np.testing.assert_array_equal(first.array, second.array)
+
+
+def test_both_ways_of_showing_absence_are_learned_from_and_saved(
+    model: Model, texts: list[Example], tmp_path: Path
+) -> None:
+    few = {"pairs": 2, "rounds": 1, "epochs": 4, "rank": 8, "width": 16, "learning_rate": 1e-2}
+    ways = {"absences": ["mask", "delete"]}
+    made = train("probe", model, texts[:40], signal="erasure", signal_settings=ways, **few)  # type: ignore[arg-type]
+    plain = train("probe", model, texts[:40], signal="erasure", **few)  # type: ignore[arg-type]
+    first, second = (own.explain(model, texts[70:75]) for own in (made, plain))
+    assert any((one.array != other.array).any() for one, other in zip(first, second, strict=True))
+    made.save_pretrained(tmp_path)
+    loaded = LearnedExplainer.from_pretrained(tmp_path, model=model, device="cpu")
+    assert loaded.signal == made.signal
+    assert loaded.signal.parameters["absences"] == ("mask", "delete")
+
+
+def test_ways_that_the_model_does_not_have_are_refused_before_training(model: Model, texts: list[Example]) -> None:
+    signal = ErasureSignal(absences=("mask", "blur"))
+    shape = Probe.build(model, model.units(texts[:4]), 1, {"per_class": True, "norm": "position", "seed": 0})
+    with pytest.raises(ParameterError, match="unknown perturbation 'blur'; allowed: "):
+        signal.prepare(SignalTask(model, texts[:4], texts[4:6]), shape)
 
 
 def test_half_of_the_epochs_that_are_trained_are_warm(model: Model, texts: list[Example]) -> None:

@@ -60,6 +60,8 @@ class Contrast(ErasureSignal):
         anchor: weight of L_s.
         alone: weight of what the first units do alone.
         odds: weight of the log-odds beside the probability, where epochs are compared.
+        absences: ways in which the sets are shown to be absent, of which each step draws one; ``absence`` alone when
+            not given.
     """
 
     orders: int = 4
@@ -102,6 +104,6 @@ class Contrast(ErasureSignal):
         extra = [batch.extra[row] for row in rows]
         units = [cast("Units", own["units"]) for own in extra]
         targets = [cast("Target", own["target"]) for own in extra]
-        found = model.score(units, targets, [self._sets(own) for own in first], self.absence)
+        found = model.score(units, targets, [self._sets(own) for own in first], self._drawn_way(generator))
         for own, masks, values in zip(extra, first, found, strict=True):
             kept.put(cast("int", own["number"]), masks, values)

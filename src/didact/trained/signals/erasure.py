@@ -13,15 +13,18 @@ from torch import Tensor
 from didact.errors import ParameterError
 from didact.protocols import Model
 from didact.settings import at_least
-from didact.trained.samples import TrainingBatch
+from didact.trained.samples import TrainingBatch, TrainingSamples
+from didact.trained.shapes.base import Shape
 from didact.trained.signals._ablation import Ablation
-from didact.trained.signals._coalitions import ExplainedTexts
+from didact.trained.signals._coalitions import ExplainedTexts, explained_texts
 from didact.trained.signals._orders import Masks, drawn_orders, own_orders
-from didact.trained.signals.base import SignalCard, register
+from didact.trained.signals.base import SignalCard, SignalTask, register
 from didact.types import Floats, Target, Units
 
 LARGEST = 30.0
 """Log-odds are held to this size, for outputs that round to 0 or 1."""
+HALF = 0.5
+"""Largest share of the units that are deleted, as in comprehensiveness and sufficiency."""
 LEAST = 1e-2
 """Least deviation, relative to ``spread``, that scores are divided by, or nearly equal ones would outweigh others."""
 
@@ -48,6 +51,9 @@ class ErasureSignal(Ablation):
     P is the Plackett-Luce model whose logits are the scores, standardised within the text, times ``sharpness``; t is
     drawn for each text and step. Where an output has no probability, g is the output relative to ``spread``.
 
+    Metrics show absence in several ways: the log-odds and the areas mask words, comprehensiveness and sufficiency
+    delete them. With ``absences=["mask", "delete"]`` one way is drawn for each step, so that the order holds for both.
+
     Shapley values average over all coalitions. Deletion, comprehensiveness and the fall of log-odds see only those that
     an explanation itself leads to, and it is on these that the order is improved. The scores that result are close to
     Shapley values, on their scale, and not equal to them: for values that add up, train by ``ablate``. It costs
@@ -68,6 +74,8 @@ class ErasureSignal(Ablation):
         anchor: weight of L_s.
         alone: weight of what the first units do alone.
         odds: weight of the log-odds beside the probability.
+        absences: ways in which the first units are shown to be absent, of which each step draws one; up to half of the
+            units are deleted. ``absence`` alone when not given.
     """
 
     warm: int = 8
@@ -76,12 +84,23 @@ class ErasureSignal(Ablation):
     anchor: float = 0.3
     alone: float = 0.3
     odds: float = 0.05
+    absences: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "absences", tuple(self.absences))  # a card has a list
         at_least(self, warm=0, orders=2, anchor=0, alone=0, odds=0)
         if not self.sharpness > 0:
             raise ParameterError(f"sharpness of {self.card.name} must be above 0, got {self.sharpness!r}")
+
+    def prepare(self, task: SignalTask, shape: Shape) -> TrainingSamples:
+        """As of all that learn from coalitions; ways of showing absence that the model does not have are refused."""
+        texts = explained_texts(task, task.train[:1], 1)
+        for way in self.absences:  # before the epochs that need none of them
+            task.model.score(
+                texts.units, texts.targets, [np.zeros((1, len(own)), dtype=np.bool_) for own in texts.units], way
+            )
+        return super().prepare(task, shape)
 
     def loss(self, outputs: Tensor, batch: TrainingBatch) -> Tensor:
         """L of each text; without a generator, in validation, -r of the scores' own order: (rows,)."""
@@ -96,8 +115,9 @@ class ErasureSignal(Ablation):
         v, present = outputs[rows, :, 0], batch.present[rows]
         logits = self.sharpness * _standardised(v, present)
         if batch.generator is None:
-            gained = torch.tensor([own.mean() for own in self._gains(model, extra, own_orders(logits, present))])
-            return near.detach().index_copy(0, every, -gained.to(near))
+            first = own_orders(logits, present)
+            gained = [[own.mean() for own in self._gains(model, extra, first, way)] for way in self._ways]
+            return near.detach().index_copy(0, every, -torch.tensor(np.mean(gained, 0)).to(near))
         pursued = self._pursued(v, logits, present, replace(batch, extra=extra))
         return self._joined(near, every, pursued)
 
@@ -115,17 +135,31 @@ class ErasureSignal(Ablation):
             batch: whose ``extra`` is that of these texts.
         """
         model, generator = cast("Model", batch.shared["model"]), cast("torch.Generator", batch.generator)
-        made = drawn_orders(logits, present, self.orders, generator)
-        gains = torch.from_numpy(np.stack(self._gains(model, batch.extra, made.first))).to(v)  # r(o): (texts, orders)
+        way = self._drawn_way(generator)
+        made = drawn_orders(logits, present, self.orders, generator, HALF if self.absences and way == "delete" else 1.0)
+        gained = self._gains(model, batch.extra, made.first, way)
+        gains = torch.from_numpy(np.stack(gained)).to(v)  # r(o): (texts, orders)
         ahead = (gains - gains.mean(1, keepdim=True)) * (self.orders / (self.orders - 1))
         return -(ahead * made.log_p).mean(1)
 
-    def _gains(self, model: Model, extra: Sequence[Mapping[str, object]], first: Sequence[Masks]) -> list[Floats]:
+    @property
+    def _ways(self) -> Sequence[str | None]:
+        """In which first units are shown to be absent."""
+        return self.absences or (self.absence,)
+
+    def _drawn_way(self, generator: torch.Generator) -> str | None:
+        """That of a step."""
+        ways = self._ways
+        return ways[int(torch.randint(len(ways), (1,), generator=generator))] if len(ways) > 1 else ways[0]
+
+    def _gains(
+        self, model: Model, extra: Sequence[Mapping[str, object]], first: Sequence[Masks], way: str | None
+    ) -> list[Floats]:
         """What r is for sets of first units, which are masks (sets, units): (sets,) per text."""
         units = [cast("Units", own["units"]) for own in extra]
         targets = [_bounded(model, cast("Target", own["target"])) for own in extra]
         keep = [self._sets(own) for own in first]
-        values = model.score(units, targets, keep, self.absence)
+        values = model.score(units, targets, keep, way)
         goods = [self._good(own, target) for own, target in zip(values, targets, strict=True)]
         ends = [own[: len(sets)] for own, sets in zip(goods, first, strict=True)]
         return [self.alone * own[-len(end) :] - end for own, end in zip(goods, ends, strict=True)]
