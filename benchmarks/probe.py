@@ -37,7 +37,7 @@ from didact.attribution.kernel_shap import KernelShap
 from didact.data.load import load_data
 from didact.disk import write_text
 from didact.errors import CapabilityError
-from didact.experiments.distillation.summary import gather
+from didact.experiments.distillation.summary import LEARNED, gather
 from didact.experiments.engine.naming import example_names
 from didact.experiments.masking.judges import panel
 from didact.models.batch import Inputs
@@ -73,6 +73,8 @@ SLOW: dict[str, tuple[str, dict[str, object]]] = {
     "gradient_x_input": ("gradient_x_input", {}),
     "random": ("random", {}),
 }
+L2E = "l2e"
+"""The network of a study of distillation with one, which counts where it is named (``--only``)."""
 TRUTH = KernelShap(evaluations=2000, fit="linear")
 BUDGETS = (16, 32, 64, 128, 256)
 CURVE = ((250, 4, 1), (500, 4, 2), (1000, 4, 2), (2000, 4, 3), (4000, 4, 3), (8000, 4, 4), (16000, 4, 4))
@@ -160,7 +162,7 @@ class Run:
             if not texts or any(known[name] != about[name] for name in about):
                 raise SystemExit(f"{args.beside} is of another model or other texts")
             rows = known["rows"]
-        return [row for row in rows if row["name"] in SLOW and (not args.only or row["name"] in args.only)]
+        return [row for row in rows if row["name"] in {*SLOW, L2E} and (not args.only or row["name"] in args.only)]
 
     def _rows_of_study(self, study: Path) -> list[Row]:
         """The references of a study of distillation, from its records, which have the values of each text."""
@@ -171,15 +173,23 @@ class Run:
             for own in summary["references"]
             if own == {"label": own["label"], "method": method, **settings}
         } | {"random": "random"}
-        table, texts = records.read(study / "records.parquet"), set(example_names(self.tested()))
+        table, texts = records.read(study / "records.parquet"), example_names(self.tested())
         averaged, rows = gather(table), []
+        networks = [label for label in averaged[panel()[0].name] if LEARNED.fullmatch(label)]
+        if L2E in (self.args.only or ()):
+            if len(networks) != 1:
+                raise SystemExit(f"{study} has not one network but {len(networks)}: leave out --only {L2E}")
+            labels[L2E] = networks[0]
         for name, label in labels.items():
             own = table.filter(pc.equal(table["explainer"].cast("string"), label))
             models = set(own["model"].to_pylist())
-            if texts != set(own["example"].to_pylist()) or models != {self.model.fingerprint()}:
+            if set(texts) != set(own["example"].to_pylist()) or models != {self.model.fingerprint()}:
                 raise SystemExit(f"{study} is of another model or other texts")
-            grades = {judge.name: _interval(averaged[judge.name][label]) for judge in panel()}
-            rows.append({"name": name, "metrics": grades})
+            grades = {judge.name: averaged[judge.name][label] for judge in panel()}
+            row: Row = {"name": name, "metrics": {judge: _interval(own) for judge, own in grades.items()}}
+            if name == L2E:  # values as the texts stand, which those of ``gather`` are sorted by
+                row["values"] = {judge: _listed(own[np.argsort(np.argsort(texts))]) for judge, own in grades.items()}
+            rows.append(row)
         return rows
 
     def done(self, name: str) -> bool:
@@ -457,8 +467,13 @@ def _graded(run: Run, name: str, made: Sequence[Explanation], truth: Sequence[Ex
     ranks = np.array([spearman(own.array, other.array) for own, other in zip(made, truth, strict=False)])
     alike = _interval(ranks, "rank correlation ") if len(ranks) else {}
     measures = {measure: _interval(values) for measure, values in grades.items()}
-    values = {measure: [None if np.isnan(v) else round(float(v), 5) for v in own] for measure, own in grades.items()}
+    values = {measure: _listed(own) for measure, own in grades.items()}
     return {"name": name, **alike, "metrics": measures, "values": values}
+
+
+def _listed(values: Floats) -> list[float | None]:
+    """For a record: rounded, and nothing where undefined."""
+    return [None if np.isnan(value) else round(float(value), 5) for value in values]
 
 
 def _evaluations(explainer: Explainer) -> Row:

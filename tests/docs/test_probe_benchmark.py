@@ -5,12 +5,15 @@ import sys
 from pathlib import Path
 from typing import cast
 
+import pyarrow.compute as pc
 import pytest
 
 from benchmarks import probe
+from didact.experiments.engine.naming import example_names
 from didact.experiments.masking.judges import panel
 from didact.models.load import load_model
 from didact.models.network import NetworkModel
+from didact.store import records
 from didact.types import Example
 from tests.docs.test_docs import REPO
 
@@ -114,6 +117,27 @@ def test_references_of_a_study_have_the_rows_that_a_record_of_their_own_has(
         run_of(monkeypatch, tmp_path, *options, "--test", "900", model=model)
     with pytest.raises(SystemExit, match="default-ag_news is of another model or other texts"):
         run_of(monkeypatch, tmp_path, *options[:-1], str(study.parent / "default-ag_news"), model=model)
+
+
+def test_the_network_of_a_study_stands_beside_a_probe_text_by_text(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shared: Path
+) -> None:
+    monkeypatch.setenv("DIDACT_SHARED", str(shared))
+    study = RESULTS / "l2e" / "command-sst2"
+    options = ["--data", "sst2", "--beside", str(study), "--only", "l2e", "random"]
+    model = cast("NetworkModel", load_model(str(shared / "weights" / "minilm-sst2"), device="cpu", max_truncated=1.0))
+    run = run_of(monkeypatch, tmp_path, *options, model=model)
+    rows = {row["name"]: row for row in run.record["rows"]}
+    assert set(rows) == {"l2e", "random"}
+    table = records.read(study / "records.parquet")
+    names = example_names(run.tested())
+    for metric in ("comprehensiveness", "deletion_area"):
+        chosen = table.filter((pc.field("metric") == metric) & (pc.field("explainer") == "l2e_model combined(both)"))
+        known = dict(zip(chosen["example"].to_pylist(), chosen["value"].to_pylist(), strict=True))
+        assert rows["l2e"]["values"][metric] == pytest.approx([known[name] for name in names], abs=1e-5)
+    several = str(study.parent / "sst2")
+    with pytest.raises(SystemExit, match="sst2 has not one network but"):
+        run_of(monkeypatch, tmp_path, *options[:3], several, *options[4:], model=model)
 
 
 def test_a_text_that_stands_twice_is_graded_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
