@@ -285,7 +285,7 @@ def among(run: Run) -> None:
         raise SystemExit("among takes the probe's values from a record of all texts: name it by --of")
     known = json.loads(run.args.of.read_text(encoding="utf-8"))
     place = {text.fingerprint: number for number, text in enumerate(run.tested(count=0))}
-    chosen = [place[text.fingerprint] for text in run.texts(run.args.split, run.args.test)]
+    chosen = [place[text.fingerprint] for text in run.tested()]
     (values,) = (row["values"] for row in known["rows"] if row["name"] == "probe")
     if known["fingerprint"] != run.model.fingerprint() or {len(own) for own in values.values()} != {len(place)}:
         raise SystemExit(f"{run.args.of} is of another model or other texts")
