@@ -564,6 +564,7 @@ def _probe_record(name: str) -> dict[str, Any]:
 
 
 GRADIENTS = ("deeplift", "lrp", "integrated_gradients", "gradient_x_input")
+OTHERS = (*GRADIENTS, "l2e")
 NEAR_NOTHING = 0.05
 FURTHER = {"evaluations": ",.0f", "explained again": ".0%"}
 """Numbers beside the metrics, and how they are written."""
@@ -572,7 +573,7 @@ FURTHER = {"evaluations": ",.0f", "explained again": ".0%"}
 def _probe_grades(record: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
     """Explainers by metrics: means with intervals, and the ratio to KernelSHAP's, inverted where less is better.
 
-    Where KernelSHAP's mean is close to 0, a ratio to it says nothing and is left out.
+    Where a mean is close to 0, a ratio of it says nothing and is left out.
     """
     rows, lower = record["rows"], record["lower"]
     metrics = list(rows[0]["metrics"])
@@ -584,8 +585,7 @@ def _probe_grades(record: Mapping[str, Any]) -> tuple[list[str], list[list[str]]
         cells = ["–" if None in ranks.values() else _with_interval(ranks)]
         for metric in metrics:
             own, theirs = row["metrics"][metric], base[row.get("data")][metric]["mean"]
-            ratio = theirs / own["mean"] if metric in lower else own["mean"] / theirs
-            cells += [_with_interval(own), f"{ratio:.3f}" if theirs > NEAR_NOTHING else "–"]
+            cells += [_with_interval(own), _quotient(own["mean"], theirs, metric in lower)]
         if "explained again" in further:
             known = row.get("expected disagreement")
             cells.append("–" if known is None else _with_interval(known))
@@ -597,8 +597,15 @@ def _probe_grades(record: Mapping[str, Any]) -> tuple[list[str], list[list[str]]
     return ["explainer", "rank correlation", *heads, *expected, *further], lines
 
 
+def _quotient(own: float, theirs: float, lower: bool) -> str:
+    """Of means, inverted where less is better; nothing where one is close to 0, or below."""
+    if theirs <= NEAR_NOTHING or own <= NEAR_NOTHING / 10:
+        return "–"
+    return f"{theirs / own if lower else own / theirs:.3f}"
+
+
 def _probes(what: str) -> str:
-    """RECORD+RECORD+...: the probe of each record by the settings of its signal and head, beside KernelSHAP."""
+    """RECORD+RECORD+...: the probe of each record by its texts, signal and head, beside KernelSHAP."""
     records = [_probe_record(name) for name in what.split("+")]
     lower, metrics = records[0]["lower"], list(records[0]["rows"][0]["metrics"])
     lines = []
@@ -607,9 +614,8 @@ def _probes(what: str) -> str:
         cells = []
         for metric in metrics:
             own, theirs, chance = (rows[who][metric]["mean"] for who in ("probe", "kernel_shap 500", "random"))
-            ratio = theirs / own if metric in lower else own / theirs
-            kept = kept_share(own, theirs, chance)
-            cells.append(f"{own:.3f} ({f'{ratio:.3f}' if theirs > NEAR_NOTHING else '–'}, {kept:.3f})")
+            quotient, kept = _quotient(own, theirs, metric in lower), kept_share(own, theirs, chance)
+            cells.append(f"{own:.3f} ({quotient}, {kept:.3f})")
         lines.append([f"{record['data']}, {record['model']}", _settings(record["command"]), *cells])
     return _of_records(lines, ["probe"], metrics, lower)
 
@@ -623,13 +629,13 @@ def _of_records(lines: Sequence[Sequence[str]], heads: Sequence[str], metrics: S
 
 
 def _against(what: str) -> str:
-    """RECORD+RECORD+...: the probe less each gradient method on the same texts, tested within each record."""
+    """RECORD+RECORD+...: the probe less each gradient method, or L2E, on the same texts, tested within each record."""
     records = [_probe_record(name) for name in what.split("+")]
     lower, metrics = records[0]["lower"], list(records[0]["rows"][0]["metrics"])
     lines = []
     for record in records:
         values = {row["name"]: row["values"] for row in record["rows"] if "values" in row}
-        others = [name for name in GRADIENTS if name in values]
+        others = [name for name in OTHERS if name in values]
         tests = mean_tests(
             [
                 np.subtract(*(np.array(values[who][metric], dtype=np.float64) for who in ("probe", other)))
@@ -649,20 +655,24 @@ def _against(what: str) -> str:
 
 
 def _settings(command: str) -> str:
-    """What a command of ``benchmarks.probe`` sets of the signal and the head."""
+    """What a command of ``benchmarks.probe`` sets of the signal, the head and the training texts."""
     words = shlex.split(command)
     given = dict(
         itertools.takewhile(
             lambda pair: len(pair) == 2, (word.split("=", 1) for word in words[words.index("--set") + 1 :])
         )
     )
-    signal = {name: json.loads(given.get("signal_settings", "{}")).get(name) for name in ("alone", "warm")}
+    settings = json.loads(given.get("signal_settings", "{}"))
+    signal = {name: settings.get(name) for name in ("alone", "warm")}
     head = "block of attention" if "blocks" in given else "hidden layer"
     return ", ".join(
         [
             json.loads(given.get("signal", '"ablate"')),
             *(f"{name} {value:g}" for name, value in signal.items() if value is not None),
+            *([" and ".join(settings["absences"])] if "absences" in settings else []),
             f"{head} of {given.get('width', 256)}",
+            *(f"{len(json.loads(given[name]))} layers" for name in ("layers",) if name in given),
+            f"{int(words[words.index('--train') + 1]):,} texts",
         ]
     )
 
