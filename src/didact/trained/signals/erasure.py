@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from didact.errors import ParameterError
+from didact.ops.masking import Absence
 from didact.protocols import Model
 from didact.settings import at_least
 from didact.trained.samples import TrainingBatch, TrainingSamples
@@ -24,7 +25,7 @@ from didact.types import Floats, Target, Units
 LARGEST = 30.0
 """Log-odds are held to this size, for outputs that round to 0 or 1."""
 HALF = 0.5
-"""Largest share of the units that are deleted, as in comprehensiveness and sufficiency."""
+"""Largest share of the units that are taken out, as in comprehensiveness and sufficiency."""
 LEAST = 1e-2
 """Least deviation, relative to ``spread``, that scores are divided by, or nearly equal ones would outweigh others."""
 
@@ -75,7 +76,7 @@ class ErasureSignal(Ablation):
         alone: weight of what the first units do alone.
         odds: weight of the log-odds beside the probability.
         absences: ways in which the first units are shown to be absent, of which each step draws one; up to half of the
-            units are deleted. ``absence`` alone when not given.
+            units are taken out ("delete", "drop"). ``absence`` alone when not given.
     """
 
     warm: int = 8
@@ -95,11 +96,11 @@ class ErasureSignal(Ablation):
 
     def prepare(self, task: SignalTask, shape: Shape) -> TrainingSamples:
         """As of all that learn from coalitions; ways of showing absence that the model does not have are refused."""
-        texts = explained_texts(task, task.train[:1], 1)
-        for way in self.absences:  # before the epochs that need none of them
-            task.model.score(
-                texts.units, texts.targets, [np.zeros((1, len(own)), dtype=np.bool_) for own in texts.units], way
-            )
+        if self.absences:  # before the epochs that need none of them
+            one = explained_texts(task, task.train[:1], 1)
+            nothing = [np.zeros((1, len(own)), dtype=np.bool_) for own in one.units]
+            for way in self.absences:
+                task.model.score(one.units, one.targets, nothing, way)
         return super().prepare(task, shape)
 
     def loss(self, outputs: Tensor, batch: TrainingBatch) -> Tensor:
@@ -136,7 +137,8 @@ class ErasureSignal(Ablation):
         """
         model, generator = cast("Model", batch.shared["model"]), cast("torch.Generator", batch.generator)
         way = self._drawn_way(generator)
-        made = drawn_orders(logits, present, self.orders, generator, HALF if self.absences and way == "delete" else 1.0)
+        most = HALF if self.absences and Absence.parse(str(way)).removes else 1.0
+        made = drawn_orders(logits, present, self.orders, generator, most)
         gained = self._gains(model, batch.extra, made.first, way)
         gains = torch.from_numpy(np.stack(gained)).to(v)  # r(o): (texts, orders)
         ahead = (gains - gains.mean(1, keepdim=True)) * (self.orders / (self.orders - 1))
