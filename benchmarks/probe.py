@@ -175,8 +175,8 @@ class Run:
         } | {"random": "random"}
         table, texts = records.read(study / "records.parquet"), example_names(self.tested())
         averaged, rows = gather(table), []
-        networks = [label for label in averaged[panel()[0].name] if LEARNED.fullmatch(label)]
         if L2E in (self.args.only or ()):
+            networks = [label for label in averaged[panel()[0].name] if LEARNED.fullmatch(label)]
             if len(networks) != 1:
                 raise SystemExit(f"{study} has not one network but {len(networks)}: leave out --only {L2E}")
             labels[L2E] = networks[0]

@@ -563,8 +563,7 @@ def _probe_record(name: str) -> dict[str, Any]:
     return found
 
 
-GRADIENTS = ("deeplift", "lrp", "integrated_gradients", "gradient_x_input")
-OTHERS = (*GRADIENTS, "l2e")
+AGAINST = ("deeplift", "lrp", "integrated_gradients", "gradient_x_input", "l2e")
 NEAR_NOTHING = 0.05
 FURTHER = {"evaluations": ",.0f", "explained again": ".0%"}
 """Numbers beside the metrics, and how they are written."""
@@ -635,7 +634,7 @@ def _against(what: str) -> str:
     lines = []
     for record in records:
         values = {row["name"]: row["values"] for row in record["rows"] if "values" in row}
-        others = [name for name in OTHERS if name in values]
+        others = [name for name in AGAINST if name in values]
         tests = mean_tests(
             [
                 np.subtract(*(np.array(values[who][metric], dtype=np.float64) for who in ("probe", other)))

@@ -15,11 +15,8 @@ from didact.trained.signals._coalitions import ExplainedTexts
 from didact.trained.signals._kept_sets import KeptSets
 from didact.trained.signals._orders import drawn_orders
 from didact.trained.signals.base import SignalCard, register
-from didact.trained.signals.erasure import ErasureSignal
+from didact.trained.signals.erasure import HALF, ErasureSignal
 from didact.types import Target, Units
-
-MOST = 0.5
-"""Largest share of the units in a set."""
 
 
 @register(
@@ -100,7 +97,7 @@ class Contrast(ErasureSignal):
     def _draw(self, kept: KeptSets, rows: list[int], logits: Tensor, present: Tensor, batch: TrainingBatch) -> None:
         """Draw the sets of some texts, evaluate the model on them, and keep both."""
         model, generator = cast("Model", batch.shared["model"]), cast("torch.Generator", batch.generator)
-        first = drawn_orders(logits[rows], present[rows], self.orders, generator, MOST).first
+        first = drawn_orders(logits[rows], present[rows], self.orders, generator, HALF).first
         extra = [batch.extra[row] for row in rows]
         units = [cast("Units", own["units"]) for own in extra]
         targets = [cast("Target", own["target"]) for own in extra]

@@ -25,7 +25,7 @@ from didact.types import Floats, Target, Units
 LARGEST = 30.0
 """Log-odds are held to this size, for outputs that round to 0 or 1."""
 HALF = 0.5
-"""Largest share of the units that are taken out, as in comprehensiveness and sufficiency."""
+"""Largest share of the units that come first where they are taken out, as in comprehensiveness and sufficiency."""
 LEAST = 1e-2
 """Least deviation, relative to ``spread``, that scores are divided by, or nearly equal ones would outweigh others."""
 
