@@ -175,7 +175,7 @@ class Run:
         } | {"random": "random"}
         table, texts = records.read(study / "records.parquet"), example_names(self.tested())
         averaged, rows = gather(table), []
-        if L2E in (self.args.only or ()):
+        if L2E in (self.args.only or ()) and self.args.explainer is None:  # which may have that name
             networks = [label for label in averaged[panel()[0].name] if LEARNED.fullmatch(label)]
             if len(networks) != 1:
                 raise SystemExit(f"{study} has not one network but {len(networks)}: leave out --only {L2E}")

@@ -135,6 +135,8 @@ def test_the_network_of_a_study_stands_beside_a_probe_text_by_text(
         chosen = table.filter((pc.field("metric") == metric) & (pc.field("explainer") == "l2e_model combined(both)"))
         known = dict(zip(chosen["example"].to_pylist(), chosen["value"].to_pylist(), strict=True))
         assert rows["l2e"]["values"][metric] == pytest.approx([known[name] for name in names], abs=1e-5)
+    saved = run_of(monkeypatch, tmp_path / "saved", *options, "--explainer", "runs/l2e", model=model)
+    assert [row["name"] for row in saved.record["rows"]] == ["random"]  # the saved one is to be graded as l2e
     several = str(study.parent / "sst2")
     with pytest.raises(SystemExit, match="sst2 has not one network but"):
         run_of(monkeypatch, tmp_path, *options[:3], several, *options[4:], model=model)
